@@ -23,7 +23,6 @@ const RINGS: [(&str, &str, &[&[&str]]); 2] = [
                 "corpus/stream.rs",
                 "corpus/write.rs",
             ],
-            &["report/messages.rs", "report/model.rs"],
             &[
                 "staged/apply.rs",
                 "staged/cluster.rs",

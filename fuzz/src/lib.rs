@@ -18,7 +18,8 @@ use simflip::format::{KINDS, Kind};
 use simflip::frequencies;
 use simflip::inspect::inspect;
 use simflip::kernel::inflate::{InflateError, Inflater};
-use simflip::report::{CompareReport, Report, html};
+use simflip::report::model::{read_json, write_json};
+use simflip::report::{Report, html};
 use simflip::seen::{Access, Request, Seen, SeenParams};
 use simflip::settings::Settings;
 use simflip::sketch::Sketcher;
@@ -305,16 +306,15 @@ pub fn report(bytes: &[u8]) {
     std::fs::write(&path, bytes).expect("a file");
     let _ = inspect(&path);
     if let Ok(report) = Report::read_json(&path) {
-        let _ = report.promise();
         if let Ok(page) = html::render(&report) {
             std::fs::write(dir.path().join("report.html"), page).expect("a file");
             let _ = inspect(dir.path());
         }
-        report.write_json(&path).expect("writes");
+        write_json(&report, &path).expect("writes");
         let again = Report::read_json(&path).expect("what was written");
         assert_eq!(again.files, report.files);
     }
-    if let Ok(report) = CompareReport::read_json(&path) {
+    if let Ok(report) = read_json(&path) {
         let _ = html::render_compare(&report);
     }
 }

@@ -9,6 +9,7 @@ use super::{Job, Silent, Summary, all_inputs, read_files};
 use crate::error::{Error, Result};
 use crate::report::model::{
     Agreement, CompareReport, ExactRecall, MethodResult, OtherScore, PairSample, SCHEMA, Speed, Stage, Tool,
+    write_json,
 };
 use crate::report::{html, messages};
 use crate::resources::peak_memory_bytes;
@@ -53,7 +54,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     contenders.iter().try_for_each(|contender| contender.settings.check())?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, contenders, progress))??;
-    report.write_json(&folder.path().join("report.json"))?;
+    write_json(&report, &folder.path().join("report.json"))?;
     html::write(&html::render_compare(&report)?, &folder.path().join("report.html"))?;
     folder.finish()?;
     Ok(Summary {

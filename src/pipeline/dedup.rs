@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
 use crate::report::model::{
     AgainstReport, BoilerplateReport, ClusterSample, ClusterSizes, Corpus, FileRow, MemoryReport,
-    Outcome as Counts, PairSample, Report, SCHEMA, SourceRow, Sources, Tool,
+    Outcome as Counts, PairSample, Report, SCHEMA, SourceRow, Sources, Tool, write_json,
 };
 use crate::report::{html, messages};
 use crate::resources::peak_memory_bytes;
@@ -374,7 +374,7 @@ impl Findings {
         });
         let report = self.report(job, &shown, samples, stages);
         let report = Report { written: output::manifest(folder.path())?, ..report };
-        report.write_json(&folder.path().join("report.json"))?;
+        write_json(&report, &folder.path().join("report.json"))?;
         html::write(&html::render(&report)?, &folder.path().join("report.html"))?;
         // Warnings of the input were printed while it was read.
         let FileFindings { read, lost, not_read, .. } = &self.files;

@@ -9,7 +9,7 @@ use crate::corpus::{self, DiscoverOptions, Input, ReadOptions, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::feature;
-use crate::report::model::{ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, Tool};
+use crate::report::model::{ClusterSizes, Derived, FileRow, Outcome, PairKind, Report, Tool, write_json};
 use crate::report::{html, messages};
 use crate::tables::table::Table;
 use crate::tables::{self, ClusterRow, DocumentRow, PairRow, REMOVED, TableRow};
@@ -172,7 +172,7 @@ pub fn rethreshold(job: &RethresholdJob, progress: &dyn Progress) -> Result<Repo
     report.warnings.iter().for_each(|warning| progress.note(warning));
     report.warnings.extend(corpus::PassedOver { list: report.not_read.clone() }.message());
     report.written = output::manifest(folder.path())?;
-    report.write_json(&folder.path().join("report.json"))?;
+    write_json(&report, &folder.path().join("report.json"))?;
     html::write(&html::render(&report)?, &folder.path().join("report.html"))?;
     folder.finish()?;
     Ok(report)

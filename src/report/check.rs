@@ -2,7 +2,7 @@
 
 use super::decontamination::DecontaminationReport;
 use super::messages;
-use super::model::{CompareReport, Report, Tool};
+use super::model::{CompareReport, Report, Tool, read_json};
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
@@ -24,9 +24,9 @@ impl AnyReport {
         let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
         let fields: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         Ok(if fields.get("methods").is_some() {
-            Self::Comparison(Box::new(CompareReport::read_json(path)?))
+            Self::Comparison(Box::new(read_json(path)?))
         } else if fields.get("benchmarks").is_some() {
-            Self::Decontamination(Box::new(DecontaminationReport::read_json(path)?))
+            Self::Decontamination(Box::new(read_json(path)?))
         } else {
             Self::Deduplication(Box::new(Report::read_json(path)?))
         })

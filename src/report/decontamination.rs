@@ -1,7 +1,6 @@
 //! The report of a decontamination: what `report.json` holds, and what its page is drawn from.
 
-use super::model::{DocumentSample, Tool, read_json};
-use crate::error::Result;
+use super::model::{DocumentSample, Tool};
 use crate::wording::{counted, plural, printable_path};
 use serde::{Deserialize, Serialize};
 use simflip_core::contamination::Rules;
@@ -86,14 +85,6 @@ pub struct FoundItem {
 }
 
 impl DecontaminationReport {
-    /// Reads a `report.json`.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or is not such a report.
-    pub fn read_json(path: &Path) -> Result<Self> {
-        read_json(path)
-    }
-
     /// A few lines on what came of it.
     pub fn text(&self) -> String {
         let has = counted(self.with_items, "has an item", "have items");

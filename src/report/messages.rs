@@ -760,10 +760,11 @@ pub fn memory_warning(memory: &MemoryReport, peak: Option<u64>, documents: u64) 
     ))
 }
 
-/// The guarantee of a search for the pairs within the threshold, if it has one. In dense groups, documents of one
+/// The guarantee of a run's search for the pairs within the threshold, if it has one. In dense groups, documents of one
 /// template are sub-sampled.
-pub fn promise(searched: &Searched) -> Option<&'static str> {
+pub fn promise(report: &Report) -> Option<&'static str> {
     const EXACT: &str = "The search was exact: it can find every pair within the distance.";
+    let (_, searched) = report.searched()?;
     match (searched.ran, &searched.capped) {
         (Ran::Join { .. }, Some(Capped::Sampled { .. })) | (Ran::Bphs { .. }, Some(Capped::Bands { .. })) => {
             Some(
@@ -960,7 +961,7 @@ pub fn closing(report: &Report) -> String {
         }
         None if report.recall_estimate.is_some() => {}
         None => {
-            if let Some(promise) = report.promise() {
+            if let Some(promise) = promise(report) {
                 text += &format!("\n{promise}");
             }
         }

@@ -17,4 +17,4 @@ pub mod model;
 pub mod review;
 pub mod snippet;
 
-pub use model::{CompareReport, Report};
+pub use model::Report;

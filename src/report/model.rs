@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::messages;
 pub use super::snippet::Piece;
 use super::snippet::{differences, opening};
 use crate::boilerplate::{BoilerplateShare, GroupBy};
@@ -898,22 +897,9 @@ impl Report {
         self.settings.as_ref().zip(self.searched.as_ref())
     }
 
-    /// The guarantee of the search for the pairs within the threshold, if it has one.
-    pub fn promise(&self) -> Option<&'static str> {
-        self.searched().and_then(|(_, searched)| messages::promise(searched))
-    }
-
     /// True if a file of this name was written with it.
     pub fn wrote(&self, name: &str) -> bool {
         self.written.iter().any(|file| file.name == name)
-    }
-
-    /// Writes `report.json`.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write_json(&self, path: &Path) -> Result<()> {
-        write_json(self, path)
     }
 
     /// Reads a `report.json`.
@@ -945,31 +931,21 @@ impl Report {
     }
 }
 
-impl CompareReport {
-    /// Writes the report as JSON.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write_json(&self, path: &Path) -> Result<()> {
-        write_json(self, path)
-    }
-
-    /// Reads such a file.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is no report.
-    pub fn read_json(path: &Path) -> Result<Self> {
-        read_json(path)
-    }
-}
-
-pub(crate) fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
+/// Writes a `report.json` of any kind.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
     let mut out = BufWriter::new(File::create(path).map_err(|e| Error::io(path, e))?);
     serde_json::to_writer_pretty(&mut out, report).map_err(|e| Error::io(path, e.into()))?;
     out.write_all(b"\n").and_then(|()| out.flush()).map_err(|e| Error::io(path, e))
 }
 
-pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+/// Reads a `report.json` of a kind, as [`Report::read_json`] reads and checks that of a run of `dedup`.
+///
+/// # Errors
+/// If the file cannot be read, or is no such report.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
     serde_json::from_slice(&bytes)
         .map_err(|e| wrong(path, "content", "a report in JSON", e.to_string(), "write the report anew"))
@@ -987,12 +963,12 @@ mod tests {
         let path = folder.path().join("report.json");
         let empty = Report { schema: SCHEMA, tool: Tool::this(), ..Report::default() };
         for report in [fixtures::psm(), fixtures::minhash(), empty] {
-            report.write_json(&path).expect("writes");
+            write_json(&report, &path).expect("writes");
             assert_eq!(Report::read_json(&path).expect("reads"), report);
         }
         let report = fixtures::compare();
-        report.write_json(&path).expect("writes");
-        assert_eq!(CompareReport::read_json(&path).expect("reads"), report);
+        write_json(&report, &path).expect("writes");
+        assert_eq!(read_json::<CompareReport>(&path).expect("reads"), report);
     }
 
     #[test]

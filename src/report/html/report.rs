@@ -75,7 +75,7 @@ pub fn render(report: &Report) -> Result<String> {
         },
         // In words, as a template's numbers may be signed.
         seed => report.method.seed.to_string(),
-        promise => report.promise().unwrap_or("This was not measured."),
+        promise => messages::promise(report).unwrap_or("This was not measured."),
         estimated_recall => estimated_recall.map(|(estimate, settings)| {
             let of_pairs = estimate.recall.map(|recall| ("Estimated recall of pairs", recall.share));
             let of_documents = estimate.documents.map(|found| ("Estimated recall", found.recall.share));
