@@ -1,7 +1,9 @@
 //! The last stage: for each input file the documents that stay, and a list of the others.
 
-use super::cluster::{self, Grouping, goes_of};
+use super::cluster::{self, goes_of};
 use super::estimate::{KEPT, copied_by_thread, read_ahead, writing_bytes};
+use super::grouping::Grouping;
+use super::keep_order::check_keep;
 use super::kept::{InputNames, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, report_broken};
@@ -127,7 +129,7 @@ struct FileNote {
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
-    cluster::check_keep(&folder, &job.grouping)?;
+    check_keep(&folder, &job.grouping)?;
     let reading = folder.files[0].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;

@@ -1,6 +1,6 @@
 //! A check of a stage's file.
 
-use super::{apply, cluster, join, names, sketches, working};
+use super::{apply, cluster, join, names, reading, sketches, working};
 use crate::error::Result;
 use crate::format::{APPLIED, ASSIGNMENTS, EDGES, Kind, NAMES, PAIRS, READING, SKETCHES, WORKING};
 use crate::inspection::Inspection;
@@ -18,7 +18,7 @@ pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
         PAIRS => cluster::check_pairs(path),
         ASSIGNMENTS => cluster::check(path),
         APPLIED => apply::check(path),
-        READING => working::check_reading(path),
+        READING => reading::check_reading(path),
         WORKING => working::check_mark(path),
         _ => return None,
     })

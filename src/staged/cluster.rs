@@ -3,159 +3,30 @@
 //! Documents are assigned in keep order, and further rounds compare those that are left open. Exact duplicates then go
 //! the way of the best document of their text.
 
-use super::join::{Edges, Joining, unless_damaged};
-use super::keep_order::{OfFiles, sources, unscored};
+use super::grouping::Grouping;
+use super::join::{ClusterJob, Edges, Joining};
+use super::keep_order::{OfFiles, sources};
 use super::record::{Assignment, Edge};
 use super::sketches::Folder;
-use super::{belongs_to, odd_length};
+use super::{belongs_to, odd_length, unless_damaged};
 use crate::error::{Error, Result};
 use crate::format::{self, ASSIGNMENTS, Body, Kind, NewBinary, PAIRS};
-use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making::{is_address, sweep};
+use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
-use crate::resources::memory_share;
 use serde::{Deserialize, Serialize};
 use simflip_core::bits::Bits;
 use simflip_core::buckets::{self, Joined, Statistics};
-use simflip_core::clusters::{Keep, Linkage, Quota};
+use simflip_core::clusters::{Linkage, Quota};
 use simflip_core::containment;
 use simflip_core::dedup::check_listed;
 use simflip_core::id::{Id, Rank};
 use simflip_core::recall_estimate::RecallEstimate;
 use simflip_core::settings::Settings;
-use std::fs;
 use std::io::{BufReader, Read, Write};
 use std::iter::{self, Peekable};
 use std::ops::Range;
-use std::path::{Component, Path, PathBuf};
-
-/// The sketches to join and to cluster, and the rules.
-#[derive(Clone, Debug)]
-pub struct ClusterJob {
-    /// The folder of sketches.
-    pub sketches: PathBuf,
-    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
-    /// and they stay. All stages from `join` on are given the same ones.
-    pub against: Vec<PathBuf>,
-    /// The linkage of pairs into clusters, and the order of keeping. A join does not ask how many documents stay.
-    pub grouping: Grouping,
-    /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
-    pub memory: Option<u64>,
-    /// Threads; 0 for as many as the machine has.
-    pub threads: usize,
-}
-
-impl ClusterJob {
-    /// The sketches, which have what the grouping asks for, the facts of their inputs, and the memory.
-    pub(super) fn open(&self, progress: &dyn Progress) -> Result<(Folder, OfFiles, u64)> {
-        let folder = Folder::open_against(&self.sketches, &self.against)?;
-        check_keep(&folder, &self.grouping)?;
-        unscored(&folder, &self.grouping.keep)?.iter().for_each(|message| progress.note(message));
-        let files = OfFiles::of(&folder, &self.grouping);
-        Ok((folder, files, self.memory.unwrap_or_else(memory_share)))
-    }
-}
-
-/// The rules of clustering: the linkage, and which documents of a cluster are kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grouping {
-    /// The linkage: star or connected.
-    pub linkage: Linkage,
-    /// Which document of a cluster stays.
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub keep: Keep,
-    /// The number of documents that are kept.
-    #[serde(default, skip_serializing_if = "Quota::is_one")]
-    pub quota: Quota,
-    /// With [`Keep::InputOrder`], the input files and folders whose documents stay first, as [`priority_of`] has them;
-    /// the documents of others come last.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub priority: Vec<String>,
-    /// True to list every pair of near documents, not only those by which documents are removed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub all_pairs: bool,
-}
-
-/// Paths of input files and folders as sketches tell them: real ones, or as far real as they are there.
-pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
-    let real = |path: &PathBuf| {
-        if is_address(path) {
-            return path.clone();
-        }
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        absolute.components().fold(PathBuf::new(), |mut real, part| {
-            match part {
-                Component::ParentDir => drop(real.pop()),
-                _ => real.push(part),
-            }
-            fs::canonicalize(&real).unwrap_or(real)
-        })
-    };
-    paths.iter().map(|path| real(path).to_string_lossy().into_owned()).collect()
-}
-
-/// True if the first document of a cluster stays, as usual.
-fn is_first(keep: &Keep) -> bool {
-    *keep == Keep::First
-}
-
-impl Grouping {
-    /// Clusters of which the first document stays.
-    pub fn of(linkage: Linkage) -> Self {
-        Self { linkage, ..Self::default() }
-    }
-
-    /// The rules of a run's settings.
-    pub fn of_settings(settings: &Settings) -> Self {
-        Self {
-            linkage: settings.linkage,
-            keep: settings.keep.clone(),
-            quota: settings.quota,
-            priority: Vec::new(),
-            all_pairs: settings.all_pairs,
-        }
-    }
-
-    /// The rules on which a join depends.
-    pub(super) fn of_join(&self) -> Self {
-        Self { quota: Quota::default(), ..self.clone() }
-    }
-
-    /// These settings with this grouping.
-    pub(super) fn settings(&self, settings: &Settings) -> Settings {
-        settings.clone().with(|settings| {
-            settings.linkage = self.linkage;
-            settings.keep = self.keep.clone();
-            settings.quota = self.quota;
-            settings.all_pairs = self.all_pairs;
-        })
-    }
-
-    /// A name for what follows from sketches by a join.
-    pub(super) fn of_joined(&self, sketches: &str) -> String {
-        let Self { linkage, all_pairs, .. } = self;
-        let pairs = if *all_pairs { "\nall pairs" } else { "" };
-        let joined = format!("{sketches}\n{}\n{}{pairs}", linkage.name(), self.of_join().stays());
-        format!("{:016x}", text_digest(&joined) as u64)
-    }
-
-    /// The name of a file of such clusters.
-    fn name(&self) -> String {
-        let linkage = self.linkage.name();
-        match is_first(&self.keep) && self.quota.is_one() {
-            true => linkage.to_owned(),
-            // A field of scores may be called anything.
-            false => format!("{linkage}-{:016x}", text_digest(&self.stays()) as u64),
-        }
-    }
-
-    /// Who stays, in words.
-    fn stays(&self) -> String {
-        let priority: String = self.priority.iter().map(|path| format!("\0{path}")).collect();
-        format!("{}, {}{priority}", self.quota, self.keep)
-    }
-}
+use std::path::{Path, PathBuf};
 
 /// The outcome of the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -215,49 +86,6 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let (folder, files, memory) = job.open(progress)?;
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
-}
-
-/// Refuses what sketches alone do not tell.
-///
-/// # Errors
-/// If documents are to stay by the order of inputs, or by a score that was not read; or as [`Settings::check`] for how
-/// they form clusters.
-pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
-    grouping.settings(&folder.settings).check()?;
-    if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {
-        return Err(Error::parameter("all-pairs", "true", "sketches of simflip sketch --method both"));
-    }
-    let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
-    match &grouping.keep {
-        Keep::InputOrder if grouping.priority.is_empty() => {
-            refuse("--priority with it: sketches have no order of inputs".to_owned())
-        }
-        keep if *keep != Keep::InputOrder && !grouping.priority.is_empty() => {
-            refuse("input-order, where --priority says which inputs come first".to_owned())
-        }
-        Keep::Score(field) => {
-            let new = &folder.files[..folder.new_files];
-            match new.iter().find(|file| file.header.reading.fields.score.as_ref() != Some(field)) {
-                None => Ok(()),
-                Some(file) => refuse(format!(
-                    "a field that was read: {} has no scores of it; simflip sketch --score {field} reads them",
-                    file.path().display()
-                )),
-            }
-        }
-        Keep::InputOrder => {
-            let is_of = |first: &String| {
-                folder.inputs.iter().any(|input| Path::new(&input.mark.path).starts_with(first))
-            };
-            match grouping.priority.iter().find(|first| !is_of(first)) {
-                None => Ok(()),
-                Some(none) => {
-                    Err(Error::parameter("priority", none, "an input file or folder that was sketched"))
-                }
-            }
-        }
-        Keep::First | Keep::Fullest | Keep::Longest | Keep::ShortestUrl => Ok(()),
-    }
 }
 
 /// Clusters the documents of a folder that is open, on the threads of the pool that it is called in.

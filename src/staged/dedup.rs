@@ -1,15 +1,17 @@
 //! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
 //! come to the folder of results that a run in memory makes.
 
-use super::cluster::{self, Grouping};
+use super::cluster;
 use super::cohesion;
 use super::estimate::{Estimate, Rooms, is_large, read_ahead, sketched_bytes};
+use super::grouping::Grouping;
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::StagedKept;
 use super::lookup::{Called, Lookup};
+use super::reading::Read;
 use super::record::Edge;
-use super::sketch::{Read, Shard, SketchJob, bundles, sketch_files};
+use super::sketch::{Shard, SketchJob, bundles, sketch_files};
 use super::sketches::Folder;
 use super::store::can_be_joined;
 use super::tables::{Tables, held_of};
@@ -395,7 +397,7 @@ impl StagedRun<'_> {
             scores,
             memory: Some(MemoryReport {
                 on_disk: true,
-                expected_disk_bytes: Some(expected.disk(settings)),
+                expected_disk_bytes: Some(expected.disk(settings).most() as u64),
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
                 ..memory.clone()
             }),

@@ -1,6 +1,7 @@
 //! The documents of files of sketches, one by one, for those who keep them elsewhere.
 
-use super::sketches::{CHUNK, Column, Folder, SketchFile, SketchedInput, weights_of};
+use super::layout::{Column, weights_of};
+use super::sketches::{CHUNK, Folder, SketchFile, SketchedInput};
 use crate::error::Result;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::sketch::{Facts, Hashed, SketchValue, TwoSketches};

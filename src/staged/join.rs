@@ -4,27 +4,55 @@
 //! from a document to a leader that it may be removed for, by their places in keep order. So keep order, and how
 //! clusters are formed, belong to the join: other ones have another folder of edges.
 
-use super::cluster::{ClusterJob, Grouping};
-use super::keep_order::{OfFiles, Order};
+use super::grouping::Grouping;
+use super::keep_order::{OfFiles, Order, check_keep, unscored};
 use super::record::{DOCUMENT, Edge};
 use super::sketch::Shard;
 use super::sketches::Folder;
 use super::sorter::Merge;
 use super::store::{Copies, SketchStore, held};
-use super::{Budget, belongs_to, odd_length, workplace};
+use super::{Budget, belongs_to, odd_length, unless_damaged, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, EDGES, NewBinary, wrong};
 use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
+use crate::resources::memory_share;
 use serde::{Deserialize, Serialize};
 use simflip_core::buckets::{self, Round, Rule, Statistics, Store};
 use simflip_core::dedup::check_listed;
 use simflip_core::id::{Id, Rank};
 use simflip_core::settings::Settings;
 use std::fs;
-use std::io::{BufReader, ErrorKind, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+
+/// The sketches to join and to cluster, and the rules.
+#[derive(Clone, Debug)]
+pub struct ClusterJob {
+    /// The folder of sketches.
+    pub sketches: PathBuf,
+    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
+    /// and they stay. All stages from `join` on are given the same ones.
+    pub against: Vec<PathBuf>,
+    /// The linkage of pairs into clusters, and the order of keeping. A join does not ask how many documents stay.
+    pub grouping: Grouping,
+    /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
+    pub memory: Option<u64>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+}
+
+impl ClusterJob {
+    /// The sketches, which have what the grouping asks for, the facts of their inputs, and the memory.
+    pub(super) fn open(&self, progress: &dyn Progress) -> Result<(Folder, OfFiles, u64)> {
+        let folder = Folder::open_against(&self.sketches, &self.against)?;
+        check_keep(&folder, &self.grouping)?;
+        unscored(&folder, &self.grouping.keep)?.iter().for_each(|message| progress.note(message));
+        let files = OfFiles::of(&folder, &self.grouping);
+        Ok((folder, files, self.memory.unwrap_or_else(memory_share)))
+    }
+}
 
 /// The outcome of the stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -253,28 +281,6 @@ impl Edges {
             }))
         };
         Ok(std::iter::from_fn(move || next().transpose()))
-    }
-}
-
-/// Little-endian words.
-pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word))
-}
-
-/// Little-endian words of eight bytes.
-pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_le_bytes(word))
-}
-
-/// None for a file that is missing. One that is damaged is taken for such, which is said: what made it makes it again.
-pub(super) fn unless_damaged<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
-    match read {
-        Err(error @ Error::Format { .. }) => {
-            progress.note(&format!("{error}. It counts as missing"));
-            Ok(None)
-        }
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
     }
 }
 

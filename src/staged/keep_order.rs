@@ -2,12 +2,12 @@
 //! documents come before all others.
 
 use super::Budget;
-use super::cluster::Grouping;
-use super::join::words;
+use super::grouping::Grouping;
+use super::layout::{Column, words};
 use super::record::{DOCUMENT, document_bytes, document_of};
-use super::sketches::{Column, Folder};
+use super::sketches::Folder;
 use super::sorter::{Merge, Sorter};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pipeline::sources::{folder_numbers, no_score, number_of_host, score_of_place, unscored_warning};
 use simflip_core::clusters::{Keep, Source as SourceKind};
 use simflip_core::id::{Id, Rank};
@@ -37,6 +37,49 @@ impl OfFiles {
             false => paths().map(|path| score_of_place(place(path))).collect(),
         };
         Self::new(paths(), scores)
+    }
+}
+
+/// Refuses what sketches alone do not tell.
+///
+/// # Errors
+/// If documents are to stay by the order of inputs, or by a score that was not read; or as
+/// [`Settings::check`](simflip_core::settings::Settings::check) for how they form clusters.
+pub fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
+    grouping.settings(&folder.settings).check()?;
+    if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {
+        return Err(Error::parameter("all-pairs", "true", "sketches of simflip sketch --method both"));
+    }
+    let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
+    match &grouping.keep {
+        Keep::InputOrder if grouping.priority.is_empty() => {
+            refuse("--priority with it: sketches have no order of inputs".to_owned())
+        }
+        keep if *keep != Keep::InputOrder && !grouping.priority.is_empty() => {
+            refuse("input-order, where --priority says which inputs come first".to_owned())
+        }
+        Keep::Score(field) => {
+            let new = &folder.files[..folder.new_files];
+            match new.iter().find(|file| file.header.reading.fields.score.as_ref() != Some(field)) {
+                None => Ok(()),
+                Some(file) => refuse(format!(
+                    "a field that was read: {} has no scores of it; simflip sketch --score {field} reads them",
+                    file.path().display()
+                )),
+            }
+        }
+        Keep::InputOrder => {
+            let is_of = |first: &String| {
+                folder.inputs.iter().any(|input| Path::new(&input.mark.path).starts_with(first))
+            };
+            match grouping.priority.iter().find(|first| !is_of(first)) {
+                None => Ok(()),
+                Some(none) => {
+                    Err(Error::parameter("priority", none, "an input file or folder that was sketched"))
+                }
+            }
+        }
+        Keep::First | Keep::Fullest | Keep::Longest | Keep::ShortestUrl => Ok(()),
     }
 }
 

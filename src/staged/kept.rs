@@ -1,8 +1,9 @@
 //! The documents of stages that stay, file by file, as they are written.
 
 use super::cluster::{goes_of, of_document};
+use super::layout::Column;
 use super::names::Named;
-use super::sketches::{Column, Folder, FolderInput};
+use super::sketches::{Folder, FolderInput};
 use crate::corpus::{EachKept, KeptDocuments};
 use crate::document::DocId;
 use crate::error::Result;

@@ -1,6 +1,7 @@
 //! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
 
-use super::cluster::{self, ClusterJob, Clustered, cluster_folder};
+use super::cluster::{self, Clustered, cluster_folder};
+use super::join::ClusterJob;
 use super::lookup::{Called, Lookup};
 use super::sketches::Folder;
 use super::tables::{Tables, held_of};

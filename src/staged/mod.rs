@@ -21,30 +21,36 @@ mod cohesion;
 mod dedup;
 mod documents;
 mod estimate;
+mod grouping;
 mod join;
 mod keep_order;
 mod kept;
+mod layout;
 mod listing;
 mod lookup;
 mod names;
 mod parts;
 mod plan;
+mod reading;
 mod record;
 mod sketch;
 mod sketches;
 mod sorter;
+mod spilled;
 mod store;
 mod tables;
 mod working;
 
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
-pub use cluster::{ClusterJob, Clustered, Grouping, cluster, priority_of};
+pub use cluster::{Clustered, cluster};
 pub use dedup::{dedup, dedup_on_disk};
 pub use documents::{SketchedDocument, documents_of, settings_of};
-pub use join::{Joined, join};
+pub use estimate::Disk;
+pub use grouping::{Grouping, priority_of};
+pub use join::{ClusterJob, Joined, join};
 pub use listing::{Listed, cluster_with_tables};
-pub use plan::{Disk, JobPlan, PlanJob, Rates, StagePlan, plan};
+pub use plan::{JobPlan, PlanJob, Rates, StagePlan, plan};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 pub use sketches::sketched_files;
 pub use store::can_be_joined;
@@ -52,7 +58,9 @@ pub use store::can_be_joined;
 use crate::error::{Error, Result};
 use crate::format::{Kind, wrong};
 use crate::making::{Unfinished, folder_of};
+use crate::pipeline::Progress;
 use crate::wording::counted;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Bytes that a stage may use to sort in.
@@ -112,4 +120,16 @@ fn belongs_to(path: &Path, does: bool) -> Result<()> {
     }
     let (expected, got) = ("the ones beside it".to_owned(), "others".to_owned());
     Err(wrong(path, "the sketches", expected, got, "remove the file, and give the command again"))
+}
+
+/// None for a file that is missing. One that is damaged is taken for such, which is said: what made it makes it again.
+fn unless_damaged<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
+    match read {
+        Err(error @ Error::Format { .. }) => {
+            progress.note(&format!("{error}. It counts as missing"));
+            Ok(None)
+        }
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
 }

@@ -1,7 +1,7 @@
 //! Files of names: what the documents of an input file are called and where they stand, compressed in blocks, apart
 //! from the sketches, which alone decide about documents.
 
-use super::parts::{Scratch, SpilledBytes};
+use super::spilled::{Scratch, SpilledBytes};
 use crate::document::{Place, put_name, put_number, take_name, take_number};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, NAMES, NewBinary, wrong};

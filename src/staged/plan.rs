@@ -1,9 +1,10 @@
 //! A plan for a job of so many documents: stages, hours, memory and disk, from rates that were measured.
 
 use super::apply::{ApplyJob, Outputs, apply};
-use super::cluster::{ClusterJob, Grouping, cluster};
-use super::estimate::{Estimate, HELD_ANYWAY, is_large, sketch_bytes};
-use super::join::join;
+use super::cluster::cluster;
+use super::estimate::{Disk, Estimate, HELD_ANYWAY, is_large, sketch_bytes, usual};
+use super::grouping::Grouping;
+use super::join::{ClusterJob, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::store::{can_be_joined, held as held_each};
 use super::{Budget, printed_bytes};
@@ -18,50 +19,6 @@ use simflip_core::recall_estimate::most_drawn;
 use simflip_core::settings::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-
-/// Bytes on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Disk {
-    /// Files of sketches.
-    pub sketches: f64,
-    /// Files of names.
-    pub names: f64,
-    /// Edges, pairs and assignments.
-    pub joined: f64,
-    /// Names that are looked up, once all is clustered; tables alone take them.
-    pub looked_up: f64,
-}
-
-impl Disk {
-    /// The most that there is at once, tables included.
-    pub fn most(&self) -> f64 {
-        self.sketches + self.names + self.joined + self.looked_up
-    }
-}
-
-/// Assumptions about documents that are not known before they are joined. The generated crawl whose rows are in
-/// `experiments/results/stages` has 0.19 pairs a document, and a fifth of its documents are removed.
-mod usual {
-    /// Of all documents, those that share a band hash with others in a band; and those that do so in any band.
-    pub const COMPANY: f64 = 0.2;
-    pub const COMPANY_OF_ANY: f64 = 0.6;
-    /// Edges of a document, over all bands.
-    pub const PAIRS: f64 = 0.25;
-    /// Of the text, the share that goes.
-    pub const GOES: f64 = 0.2;
-}
-
-/// The disk that so many documents take, of which IDs and URLs have so many bytes, as they are and compressed.
-pub fn disk_bytes(documents: f64, [names, packed]: [f64; 2], hash_bytes: f64, settings: &Settings) -> Disk {
-    /// Bytes of a document's place, compressed, and as it is.
-    const PLACE: [f64; 2] = [4.0, 20.0];
-    Disk {
-        sketches: documents * (sketch_bytes(settings) as f64 + hash_bytes),
-        names: documents * (packed + PLACE[0]),
-        joined: documents * 16.0 * usual::PAIRS,
-        looked_up: documents * (names + PLACE[1]),
-    }
-}
 
 /// A job to be planned.
 #[derive(Clone, Debug)]
@@ -200,7 +157,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let held_bytes = expected.in_memory(settings);
     let on_disk = job.memory.is_some() || is_large(held_bytes, memory);
     let n = documents as f64;
-    let disk_bytes = disk_bytes(n, names, expected.hash_bytes(settings), settings);
+    let disk_bytes = expected.disk(settings);
     let width = sketch_bytes(settings) as f64;
     let hours = |cpu: f64| cpu / threads as f64 / 3600.0;
     let stage =

@@ -1,13 +1,14 @@
 //! The first stage: a file of sketches and one of names for each input file, or for several small ones together.
 
 use super::estimate::{Rooms, read_ahead};
-use super::join::unless_damaged;
-use super::parts::{InputReading, Parts, Scratch};
+use super::parts::{InputReading, Parts};
+use super::reading::{Read, read_reading, reading_of, write_reading};
 use super::sketches::{self, ReadingRules, SketchFile, SketchedInput};
-use super::{printed_bytes, working};
+use super::spilled::Scratch;
+use super::working::remove_file;
+use super::{printed_bytes, unless_damaged};
 use crate::corpus::{
-    DiscoverOptions, FileReading, Input, InputMark, Languages, Needed, ReadOptions, check_fields,
-    discover_all,
+    DiscoverOptions, FileReading, Input, InputMark, Needed, ReadOptions, check_fields, discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
@@ -18,7 +19,6 @@ use crate::report::messages;
 use crate::resources::memory_share;
 use crate::wording::counted;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use simflip_core::settings::Settings;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -209,8 +209,8 @@ fn take_regrouped_away(out: &Path, inputs: &[Input], bundles: &[&[Input]]) -> Re
         let Ok(file) = SketchFile::open(&path) else { continue };
         if file.header.paths().iter().all(|path| known.contains(path)) {
             // The sketches first: where there are any, all is there.
-            for path in [&path, &path.with_extension("names"), &working::reading_of(&path)] {
-                working::remove_file(path)?;
+            for path in [&path, &path.with_extension("names"), &reading_of(&path)] {
+                remove_file(path)?;
             }
         }
     }
@@ -233,13 +233,6 @@ struct Made {
     damaged: u64,
     /// The outcome of reading them, if they were read now, or that was kept.
     read: Option<Read>,
-}
-
-/// The outcome of reading input files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Read {
-    pub files: Vec<FileReading>,
-    pub languages: Languages,
 }
 
 /// Sketches these files, with so much memory for the documents of each thread, passing over what is there already, and
@@ -277,12 +270,6 @@ pub(super) fn sketch_files(
     let of = |input: &Input| if input.problem.is_none() { of_whole.next() } else { of_broken.next() };
     read.files = inputs.iter().filter_map(of).collect();
     Ok(read)
-}
-
-impl Read {
-    fn of(parts: &Parts<'_>) -> Self {
-        Self { files: parts.files.clone(), languages: parts.languages.clone() }
-    }
 }
 
 /// Sketches files, each into one of its own, and small ones together.
@@ -332,7 +319,7 @@ impl<'a> Sketching<'a> {
         let path = path_of(&job.out, inputs);
         let marks = inputs.iter().map(InputMark::of).collect::<Result<Vec<_>>>()?;
         if fs::symlink_metadata(&path).is_ok() {
-            let kept = || self.keeps_reading.then(|| working::read_reading(&path)).transpose();
+            let kept = || self.keeps_reading.then(|| read_reading(&path)).transpose();
             match self.fitting(&path, &marks).and_then(|file| Ok((file, kept()?))) {
                 Ok((Some(file), read)) => {
                     let (documents, damaged) = (file.header.documents, file.header.damaged);
@@ -360,7 +347,7 @@ impl<'a> Sketching<'a> {
         let paths = marks.iter().map(|mark| mark.path.clone()).collect();
         names.write(&path.with_extension("names"), paths)?;
         if self.keeps_reading {
-            working::write_reading(&path, &read)?;
+            write_reading(&path, &read)?;
         }
         parts.write_sketches(in_order, &path, &job.settings, rules.clone(), marks)?;
         Ok(Made { there: 0, documents, damaged, read: Some(read) })

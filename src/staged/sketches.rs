@@ -1,7 +1,8 @@
 //! Files of sketches, and all those of a folder together.
 
-use super::cluster::Grouping;
 use super::estimate::{is_long, sketched_bytes};
+use super::grouping::Grouping;
+use super::layout::{BodyLayout, Column};
 use super::names::{self, Named};
 use super::odd_length;
 use super::parts::{InOrder, Parts};
@@ -15,8 +16,7 @@ use crate::making::is_unfinished;
 use crate::text::TOKENIZER;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use simflip_core::settings::{Settings, Sketches};
-use simflip_core::simhash::quantised::QuantisedWeights;
+use simflip_core::settings::Settings;
 use std::fs;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
@@ -109,86 +109,6 @@ pub fn stem_of(path: &Path) -> String {
     let name: String = name.chars().take(120).map(plain).collect();
     let name = name.split_once('.').map_or(&name[..], |(name, _)| name);
     format!("{name}-{:016x}", text_digest(&path.to_string_lossy()) as u64)
-}
-
-/// Where what is in a body, of so many documents.
-#[derive(Clone, Copy, Debug)]
-pub struct BodyLayout {
-    /// Documents of the file.
-    pub documents: u64,
-    /// Words of a document's bits; of a SimHash, of the weights behind it.
-    pub words: usize,
-    /// Keys of a document that stand in the file; those of a SimHash follow from it.
-    pub bands: usize,
-    /// True if documents have scores.
-    pub scored: bool,
-}
-
-/// A column of a body.
-#[derive(Clone, Copy, Debug)]
-pub enum Column {
-    /// 16 bytes: digests of texts.
-    Digests,
-    /// 4: numbers of distinct features.
-    Features,
-    /// 4: bytes of texts.
-    Lengths,
-    /// 8: SimHashes.
-    Hashes,
-    /// 8 for each word: bits; of a SimHash the weight behind each of its bits, a byte each.
-    Bits,
-    /// 4: keys of a band.
-    Keys(usize),
-    /// 8, where a field of scores was named: scores, negative infinity where a document has no number there.
-    Scores,
-}
-
-impl BodyLayout {
-    /// The layout of so many documents, if files of sketches can have those of these settings.
-    pub fn new(settings: &Settings, documents: u64, scored: bool) -> Option<Self> {
-        let (words, bands) = match settings.sketches {
-            Sketches::Both { bits, banding } => (bits / 64, banding.bands),
-            Sketches::SimHash { .. } => (size_of::<QuantisedWeights>() / 8, 0),
-            _ => return None,
-        };
-        Some(Self { documents, words, bands, scored })
-    }
-
-    /// All columns, in their order.
-    pub fn columns(&self) -> impl Iterator<Item = Column> {
-        let first = [Column::Digests, Column::Features, Column::Lengths, Column::Hashes, Column::Bits];
-        first
-            .into_iter()
-            .chain((0..self.bands).map(Column::Keys))
-            .chain(self.scored.then_some(Column::Scores))
-    }
-
-    /// Bytes of a document.
-    pub fn width(&self) -> u64 {
-        32 + 8 * self.words as u64 + 4 * self.bands as u64 + if self.scored { 8 } else { 0 }
-    }
-
-    /// Where a column begins, and its bytes a document.
-    pub fn place(&self, column: Column) -> (u64, usize) {
-        let bits = 8 * self.words as u64;
-        let (before, width) = match column {
-            Column::Digests => (0, 16),
-            Column::Features => (16, 4),
-            Column::Lengths => (20, 4),
-            Column::Hashes => (24, 8),
-            Column::Bits => (32, 8 * self.words),
-            Column::Keys(band) => (32 + bits + 4 * band as u64, 4),
-            Column::Scores => (32 + bits + 4 * self.bands as u64, 8),
-        };
-        (self.documents * before, width)
-    }
-}
-
-/// The weights that a document has in its bits' place.
-pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
-    let mut weights = [0; size_of::<QuantisedWeights>()];
-    weights.iter_mut().zip(bytes).for_each(|(weight, &byte)| *weight = byte.cast_signed());
-    QuantisedWeights::from_bytes(weights)
 }
 
 impl Parts<'_> {

@@ -2,9 +2,9 @@
 //! the sketches of the documents that share some are held in memory, as many as it has room for.
 
 use super::Budget;
-use super::join::{longs, words};
 use super::keep_order::Order;
-use super::sketches::{Column, Columns, Folder, weights_of};
+use super::layout::{Column, longs, weights_of, words};
+use super::sketches::{Columns, Folder};
 use crate::error::{Error, Result};
 use simflip_core::bits::{Bits, Subset};
 use simflip_core::buckets::{Assignments, Repeats, Rule, SketchSource, Sketched, Store};

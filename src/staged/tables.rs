@@ -4,9 +4,10 @@
 use super::Budget;
 use super::cluster::{assignments_of, of_document};
 use super::join::source;
+use super::layout::{Column, words};
 use super::lookup::Lookup;
 use super::record::{Assignment, DOCUMENT, Edge, document_bytes, document_of};
-use super::sketches::{Column, Folder};
+use super::sketches::Folder;
 use super::sorter::{Merge, Sorter};
 use crate::boilerplate::host_of;
 use crate::error::Result;
@@ -146,7 +147,6 @@ impl Tables<'_> {
         let mut hosts = self.sorter("hosts");
         let mut assignments = assignments_of(self.assignments, 0..u64::MAX)?.peekable();
         let (mut lengths, mut features) = (Vec::new(), Vec::new());
-        let words = super::join::words;
         self.folder.scan(|columns, document, from, count| {
             if self.folder.is_old(document) {
                 return Ok(());

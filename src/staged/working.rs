@@ -4,10 +4,8 @@
 //! and of which job; a lock keeps a second run out. What it holds of another job is taken away; whatever else is in it
 //! stays where it is.
 
-use super::names::show_inputs;
-use super::sketch::Read;
 use crate::error::{Error, Result};
-use crate::format::{self, Body, READING, WORKING, WORKING_ENDING, WORKING_MARK};
+use crate::format::{self, Body, WORKING, WORKING_ENDING, WORKING_MARK};
 use crate::inspection::Inspection;
 use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::pipeline::finished::fingerprint;
@@ -254,40 +252,6 @@ pub fn remove_file(path: &Path) -> Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io(path, error)),
         _ => Ok(()),
     }
-}
-
-/// Where what reading inputs came to is kept, by where its sketches are.
-pub fn reading_of(sketches: &Path) -> PathBuf {
-    sketches.with_extension("reading")
-}
-
-/// Keeps what reading input files came to.
-pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
-    let path = reading_of(sketches);
-    let bytes = serde_json::to_vec(read).map_err(|error| Error::io(&path, error.into()))?;
-    format::write(&path, READING, &(), &[&bytes])
-}
-
-/// The outcome of reading input files.
-pub fn read_reading(sketches: &Path) -> Result<Read> {
-    of_reading(&reading_of(sketches))
-}
-
-fn of_reading(path: &Path) -> Result<Read> {
-    let ((), bytes) = format::read::<()>(path, READING)?;
-    serde_json::from_slice(&bytes).map_err(|error| Error::io(path, error.into()))
-}
-
-/// Checks the note of reading a file for [`inspect`](crate::inspect).
-pub fn check_reading(path: &Path) -> Result<Inspection> {
-    let Read { files, languages } = of_reading(path)?;
-    let mut inspection = Inspection::of(READING.name);
-    let paths: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
-    show_inputs(&mut inspection, &paths);
-    inspection.fact("documents", files.iter().map(|file| file.documents).sum::<u64>());
-    inspection.fact("damaged", files.iter().map(|file| file.damaged).sum::<u64>());
-    inspection.fact("languages", languages.each().count());
-    Ok(inspection)
 }
 
 /// Checks the mark of a working folder for [`inspect`](crate::inspect).
