@@ -662,6 +662,15 @@ pub fn load(path: &Path) -> Result<Boilerplate> {
     Ok(Boilerplate { by: header.by, parts: parts.collect(), places: PLACES })
 }
 
+/// The groups of the boilerplate in a file, of which nothing else is read.
+///
+/// # Errors
+/// If the file cannot be read or is none.
+pub(crate) fn groups_of(path: &Path) -> Result<GroupBy> {
+    let (header, _): (BoilerplateHeader, _) = format::open(path, BOILERPLATE)?;
+    Ok(header.by)
+}
+
 /// Checks a file of boilerplate whose envelope and checksum are right already: what its header says, and whether
 /// it can be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
@@ -823,6 +832,7 @@ mod tests {
         save(&other, &path).unwrap();
         let message = load(&path).unwrap_err().to_string();
         assert!(message.contains("the number of places is 64"), "{message}");
+        assert_eq!(groups_of(&path).unwrap(), other.by);
         let header = serde_json::json!({
             "by": "host", "hash": MURMUR3, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
         });

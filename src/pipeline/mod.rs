@@ -330,7 +330,7 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
         Ignored::None => (None, "", String::new()),
         Ignored::Counted(by) => (Some(by.clone()), "boilerplate-by", by.to_string()),
         Ignored::OfFile(path) => {
-            (Some(boilerplate::load(path)?.by), "boilerplate", path.display().to_string())
+            (Some(boilerplate::groups_of(path)?), "boilerplate", path.display().to_string())
         }
     };
     let of_hosts = [
