@@ -29,7 +29,7 @@ const ALL: Writes = Writes {
     removed: true,
     documents: true,
     documents_jsonl: true,
-    documents_parquet: cfg!(feature = "parquet"),
+    documents_parquet: true,
 };
 
 fn job(inputs: &[PathBuf], out: &Path, settings: Settings) -> Job {

@@ -32,10 +32,6 @@ mod object;
 #[cfg(feature = "stores")]
 mod object;
 mod options;
-#[cfg(feature = "parquet")]
-mod parquet;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_parquet.rs"]
 mod parquet;
 mod peek;
 mod read;

@@ -380,7 +380,6 @@ mod tests {
             .into()
     }
 
-    #[cfg(feature = "parquet")]
     fn parquet() -> Vec<u8> {
         use parquet::data_type::{ByteArray, ByteArrayType};
         use parquet::file::properties::WriterProperties;
@@ -414,9 +413,8 @@ mod tests {
             ("documents.csv", csv.into_bytes()),
             ("plain.warc.wet", wet.concat()),
             ("documents.warc.wet.gz", wet.iter().flat_map(|record| gz(record)).collect()),
+            ("documents.parquet", parquet()),
         ];
-        #[cfg(feature = "parquet")]
-        files.push(("documents.parquet", parquet()));
         #[cfg(feature = "html")]
         {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n";

@@ -55,7 +55,6 @@ pub(crate) fn dedup_files(
     folder: Option<OutputFolder>,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    check_tables(job)?;
     let folder = folder.map_or_else(|| OutputFolder::begin(&job.out, job.force), Ok)?;
     let upload = Upload::of(job)?;
     // Before anything is read: a file that changes meanwhile makes another result.
@@ -85,15 +84,6 @@ pub(crate) fn dedup_files(
     folder.finish()?;
     upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
     Ok(summary)
-}
-
-/// Refuses tables that this build does not write.
-pub(crate) fn check_tables(job: &Job) -> Result<()> {
-    if job.writes.documents_parquet && cfg!(not(feature = "parquet")) {
-        let expected = "another table; this build of simflip has not the feature `parquet`";
-        return Err(Error::parameter("write", "documents.parquet", expected));
-    }
-    Ok(())
 }
 
 /// Writes the tables and the kept documents, side by side, for these wait for the disk; and tells what came of the run.

@@ -3,9 +3,7 @@
 
 use super::Job;
 use super::documents::{NamedDocument, ReadDocuments};
-#[cfg(feature = "parquet")]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::messages;
 use crate::tables::{self, At, ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, DocumentRow, PairRow, REMOVED};
 use hashbrown::HashMap;
@@ -152,7 +150,6 @@ pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> 
             document_rows(listing, WantedRows::All)?,
         )?;
     }
-    #[cfg(feature = "parquet")]
     if writes.documents_parquet {
         let path = folder.join(tables::DOCUMENTS_PARQUET);
         let settings = serde_json::to_string(settings).map_err(|error| Error::io(&path, error.into()))?;

@@ -81,7 +81,7 @@ pub struct Writes {
     pub documents: bool,
     /// `documents.jsonl`: the same, an object a line.
     pub documents_jsonl: bool,
-    /// `documents.parquet`: the same in columns. Refused in a build without the feature `parquet`.
+    /// `documents.parquet`: the same in columns.
     pub documents_parquet: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
 use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_messages, place_of, sweep};
-use crate::pipeline::dedup::{FileFindings, Findings, SHOWN_PAIRS, check_tables, dedup_files};
+use crate::pipeline::dedup::{FileFindings, Findings, SHOWN_PAIRS, dedup_files};
 use crate::pipeline::finished::finished;
 use crate::pipeline::listing::write_tables;
 use crate::pipeline::output::{self, OutputFolder};
@@ -265,7 +265,6 @@ impl Progress for Watching<'_> {
 }
 
 fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) -> Result<Summary> {
-    check_tables(job)?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let upload = Upload::of(job)?;
     output::spare(&job.out, plan.files.inputs.iter().map(Input::stored))?;

@@ -11,13 +11,11 @@
 
 pub mod cell;
 pub(crate) mod check;
-#[cfg(feature = "parquet")]
 mod parquet;
 mod read;
 pub(crate) mod table;
 mod write;
 
-#[cfg(feature = "parquet")]
 pub use parquet::write_documents_parquet;
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
 pub use write::{TableRow, write, write_documents_jsonl};
