@@ -4,14 +4,13 @@ use crate::floors::{CodePath, Source, paths, sources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The rings that there are, by crate. None may grow, and there may be no other.
+/// The rings that there are, by crate. There may be no other; one that has shrunk or gone is to be listed so.
 const RINGS: [(&str, &str, &[&[&str]]); 2] = [
     ("core/src", "simflip_core", &[]),
     (
         "src",
         "simflip",
         &[
-            &["corpus/ahead.rs", "corpus/filetype.rs", "corpus/gzip.rs"],
             &[
                 "corpus/asked.rs",
                 "corpus/fetch.rs",
@@ -131,15 +130,13 @@ pub fn files(folder: &str) -> Vec<Source> {
 }
 
 #[test]
-fn files_import_each_other_in_no_other_ring() {
+fn files_import_each_other_in_the_rings_that_are_listed() {
     for (folder, name, known) in RINGS {
         let files = files(folder);
         let imports = imports(&files, name);
         assert!(imports.values().map(BTreeSet::len).sum::<usize>() > 300, "{folder}: {imports:?}");
-        for ring in rings(&imports) {
-            let is_known = known.iter().any(|known| ring.iter().all(|file| known.contains(file)));
-            assert!(is_known, "{folder}: files import each other in a ring: {ring:?}");
-        }
+        let known: BTreeSet<Vec<&str>> = known.iter().map(|ring| ring.to_vec()).collect();
+        assert_eq!(rings(&imports), known, "{folder}: the files that import each other in a ring");
     }
 }
 

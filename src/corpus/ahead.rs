@@ -13,10 +13,13 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use super::feed::STEP;
-use super::filetype::GZIP_MAGIC;
-use super::gzip::{AHEAD, MEMBER_CAP, behind_header};
+use super::gzip_header::{GZIP_MAGIC, behind_header};
 use crate::kernel::inflate::{InflateError, Inflater};
 
+/// Members above this many decoded bytes are inflated as a stream.
+pub(crate) const MEMBER_CAP: usize = 8 << 20;
+/// Stored bytes to have at hand before a member is tried.
+pub(crate) const AHEAD: usize = 256 << 10;
 /// Stored bytes that are read behind a stretch, for its last member, before it is known to be longer.
 const BEHIND: usize = 16 << 10;
 

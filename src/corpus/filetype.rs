@@ -5,11 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::gzip;
+use super::gzip_header::{GZIP_MAGIC, behind_header};
 use super::zst::{LONGEST_WINDOW, dictionary_of, starts_frame};
 
-/// The first bytes of a gzip member: two of magic, and the only method there is (RFC 1952, 2.3.1).
-pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// The first and the last bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 /// The first and the last bytes of an Arrow file.
@@ -126,7 +124,7 @@ impl Compression {
 fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8] {
     let (mut rest, mut goes_on) = (head, true);
     // Headers are read as the reader of members does: flate2 refuses some that it takes.
-    while let Some(deflated) = gzip::behind_header(rest).filter(|_| goes_on) {
+    while let Some(deflated) = behind_header(rest).filter(|_| goes_on) {
         let mut decoder = flate2::bufread::DeflateDecoder::new(deflated);
         goes_on = each(&mut decoder);
         // Checksum and length stand behind it.

@@ -13,8 +13,9 @@ use memchr::{memchr, memchr_iter, memmem};
 
 use super::damage::{DamageCause, DamageKind, DocumentRoom};
 use super::document::{IN_MEMORY, RecordContent};
-use super::filetype::{GZIP_MAGIC, looks_like_html};
+use super::filetype::looks_like_html;
 use super::guard::caught;
+use super::gzip_header::GZIP_MAGIC;
 use super::wet::HeaderValues;
 use super::zst::ZSTD_MAGIC;
 

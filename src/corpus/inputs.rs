@@ -23,7 +23,7 @@ use super::filetype::{
 };
 use super::gather::holds_documents;
 use super::guard::caught;
-use super::gzip;
+use super::gzip_header::{HEADER_CAP, behind_header};
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
@@ -428,8 +428,8 @@ fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
 fn head(storage: &Storage) -> io::Result<Vec<u8>> {
     const LENGTH: u64 = 64 << 10;
     let head = storage.head(LENGTH)?;
-    if Compression::by_magic(&head) == Compression::Gzip && gzip::behind_header(&head).is_none() {
-        return storage.head(gzip::HEADER_CAP as u64 + 2 * LENGTH);
+    if Compression::by_magic(&head) == Compression::Gzip && behind_header(&head).is_none() {
+        return storage.head(HEADER_CAP as u64 + 2 * LENGTH);
     }
     match dictionary_length(&head)? {
         0 => Ok(head),

@@ -19,6 +19,7 @@ mod filetype;
 mod gather;
 mod guard;
 mod gzip;
+mod gzip_header;
 #[cfg(feature = "html")]
 mod html;
 mod input_mark;

@@ -14,7 +14,7 @@ use memchr::{memchr, memmem};
 
 use super::cut::{End, MemberStarts, Step};
 use super::damage::DamageKind;
-use super::filetype::GZIP_MAGIC;
+use super::gzip_header::GZIP_MAGIC;
 use super::zst::ZSTD_MAGIC;
 use crate::wording::counted;
 
