@@ -4,11 +4,11 @@
 use super::damage::{DamageKind, FileReading};
 use super::document::Document;
 use super::filetype::Format;
-use super::inputs::Input;
+use super::input::{Input, ReadInput};
 use super::jsonl::{JsonlFields, field_names};
 use super::options::ReadOptions;
 use super::parquet;
-use super::reader::{Block, ReadInput, Reader};
+use super::reader::{Block, Reader};
 use super::records::Records;
 use crate::wording::first_of;
 use crate::{Error, Result};

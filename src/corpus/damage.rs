@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::Document;
-use crate::document::Place;
+use super::document::{Document, RecordContent};
+use crate::document::{DocId, Place};
 use crate::hash::fmix64;
 use crate::wording::{counted, printable, printable_path};
 
@@ -76,6 +76,11 @@ impl fmt::Display for DamageKind {
 /// The kind of damage, and what was found.
 pub(crate) type DamageCause = (DamageKind, String);
 
+/// The damage where the operating system or a store stopped reading.
+pub(crate) fn unreadable(error: impl fmt::Display) -> DamageCause {
+    (DamageKind::Unreadable, error.to_string())
+}
+
 /// One piece of damage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damage {
@@ -141,8 +146,11 @@ impl fmt::Display for Damage {
 pub(crate) struct RecordPosition<'a> {
     /// The file, as it was named.
     pub path: &'a Path,
+    /// Its file and its row, if it is a document.
+    pub id: DocId,
     /// Its number in the file, counted from 0.
     pub record: u64,
+    /// Where damage of it is.
     pub place: Place,
     /// It is what a server sent.
     pub raw: bool,
@@ -339,41 +347,34 @@ impl FileReading {
         lines
     }
 
-    /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its
-    /// first argument and hands the document to its second, which returns its length.
-    ///
-    /// A record that is neither counts as unread, if it is raw, and as without a text otherwise.
+    /// Takes in a record: hands on its document and counts it, or notes what is damaged of it. One that has neither a
+    /// content nor damage counts as unread, if it is raw, and as without a text otherwise.
     pub(crate) fn take(
         &mut self,
         position: RecordPosition<'_>,
+        content: Result<Option<(RecordContent<'_>, Place)>, DamageCause>,
         each: &mut impl FnMut(Document<'_>),
-        read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
     ) {
-        let mut found = Vec::new();
-        let (mut repaired, mut truncated, mut with_id, mut with_url) = (false, false, false, false);
-        let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
-            let length = document.text.len() as u64;
-            (repaired, truncated) = (document.repaired, document.truncated);
-            // An empty name is none.
-            let record_id = document.record_id.filter(|id| !id.is_empty());
-            (with_id, with_url) = (record_id.is_some(), document.url.is_some());
-            each(Document { record_id, ..document });
-            length
-        });
-        if let Some(length) = length {
-            self.documents += 1;
-            self.text_bytes += length;
-        }
-        self.repaired += u64::from(repaired);
-        self.truncated += u64::from(truncated);
-        self.with_id += u64::from(with_id);
-        self.with_url += u64::from(with_url);
-        let RecordPosition { path, record, place, raw } = position;
-        let neither = u64::from(length.is_none() && found.is_empty());
-        *if raw { &mut self.unread } else { &mut self.without_text } += neither;
-        self.extracted += u64::from(raw && length.is_some());
-        for (kind, detail) in found {
-            self.add(Damage::at(path, Some(record), place, kind, detail));
+        let RecordPosition { path, id, record, place, raw } = position;
+        let damage = |kind, detail| Damage::at(path, Some(record), place, kind, detail);
+        match content {
+            Ok(Some((content, place))) => {
+                for name in &content.bad_names {
+                    self.add(damage(DamageKind::BadName, format!("{name} and was left out")));
+                }
+                let document = content.document(id, place);
+                self.documents += 1;
+                self.text_bytes += document.text.len() as u64;
+                self.repaired += u64::from(document.repaired);
+                self.truncated += u64::from(document.truncated);
+                self.with_id += u64::from(document.record_id.is_some());
+                self.with_url += u64::from(document.url.is_some());
+                self.extracted += u64::from(raw);
+                each(document);
+            }
+            Ok(None) if raw => self.unread += 1,
+            Ok(None) => self.without_text += 1,
+            Err((kind, detail)) => self.add(damage(kind, detail)),
         }
     }
 

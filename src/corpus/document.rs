@@ -57,8 +57,28 @@ pub struct RecordContent<'a> {
     pub truncated: bool,
     /// See [`Document::beside`].
     pub(crate) beside: u64,
-    /// The name of a field that is there but is not UTF-8.
-    pub(crate) not_utf8: Option<&'static str>,
+    /// The names that are there and cannot be used, each with the reason.
+    pub(crate) bad_names: Vec<String>,
+}
+
+impl RecordContent<'_> {
+    /// The document with this content, and with an ID and a place.
+    pub(crate) fn document(&self, id: DocId, place: Place) -> Document<'_> {
+        Document {
+            id,
+            // An empty name is none.
+            record_id: self.id.as_deref().filter(|id| !id.is_empty()),
+            url: self.url.as_deref(),
+            language: self.language.as_deref(),
+            score: self.score,
+            group: self.group.as_deref(),
+            text: &self.text,
+            repaired: self.repaired,
+            truncated: self.truncated,
+            place,
+            beside: self.beside,
+        }
+    }
 }
 
 /// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut. The set of its

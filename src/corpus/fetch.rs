@@ -1,12 +1,13 @@
 //! Reading single documents again, by their places.
 
+use super::damage::DocumentRoom;
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, Format};
-use super::inputs::Input;
+use super::input::{Input, ReadInput};
 use super::options::{ReadOptions, ReadRules};
-use super::reader::{Block, ReadInput, Reader};
-use super::records::{RecordParser, Span};
+use super::reader::{Block, Reader};
+use super::records::Span;
 use super::source::Source;
 use super::{parquet, wet};
 use crate::document::{DocId, Place};
@@ -41,7 +42,7 @@ struct FetchStream {
 
 impl FetchStream {
     fn open(input: &Input, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
-        let mut file = input.open()?;
+        let mut file = input.storage.open()?;
         file.move_to(offset)?;
         let source = Source::new(file, input.compression, input.format, &input.dictionary, rules)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
@@ -128,6 +129,8 @@ pub fn fetch(
             parquet::fetch(input, options, of_file, &mut each, changed)?;
             continue;
         }
+        let (read, room) =
+            (ReadInput { shard, input, options }, DocumentRoom::new(options.record_cap, u64::MAX));
         let mut open: Option<FetchStream> = None;
         for &(id, place) in of_file {
             let stream = match &mut open {
@@ -138,15 +141,16 @@ pub fn fetch(
                 }
             };
             let bytes = stream.record(place).unwrap_or_default();
-            let mut wrong: Option<String> = None;
-            let done = span(bytes, input.format, id, place).and_then(|span| {
-                let mut damage = |_, detail| wrong = Some(detail);
-                let parser = RecordParser::new(input, options, u64::MAX);
-                parser.document(&span, bytes, &mut damage, |d| each(Document { place, ..d }))
-            });
-            if done.is_none() {
-                return Err(changed(place, wrong.unwrap_or_else(|| "no whole record".to_owned())));
-            }
+            let content = span(bytes, input.format, id, place).map(|span| read.content(&span, bytes, &room));
+            let why = match content {
+                Some(Ok(Some((content, _)))) => {
+                    each(content.document(id, place));
+                    continue;
+                }
+                Some(Err((_, why))) => why,
+                _ => "no whole record".to_owned(),
+            };
+            return Err(changed(place, why));
         }
     }
     Ok(())

@@ -286,6 +286,20 @@ pub(crate) fn is_called_tsv(path: &Path) -> bool {
     is_called(path, ".tsv")
 }
 
+/// Endings of files that are a text each, and of those that are HTML.
+pub(crate) const TEXT: [&str; 4] = [".txt", ".text", ".md", ".markdown"];
+pub(crate) const HTML: [&str; 3] = [".html", ".htm", ".xhtml"];
+
+pub(crate) fn ends_with(path: &Path, endings: &[&str]) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+/// True if a file is a document by its name: a text, Markdown or HTML.
+pub fn is_document(path: &Path) -> bool {
+    ends_with(path, &TEXT) || ends_with(path, &HTML)
+}
+
 /// A file's name in small letters without the ending of a compression, and that compression.
 pub(crate) fn split_name(path: &Path) -> (String, Compression) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::damage::{Damage, DamageCause, DamageKind, FileReading};
-use super::filetype::{looks_like_html, split_name};
+use super::damage::{Damage, DamageCause, DamageKind, FileReading, unreadable};
+use super::filetype::{HTML, TEXT, ends_with, is_document, looks_like_html, split_name};
 use super::inputs::{Files, PassedOver, find_files};
 use super::options::{ReadOptions, pool};
 use super::write::pack;
@@ -38,25 +38,6 @@ pub struct Gathered {
     pub reading: FileReading,
     /// Other entries of the folders.
     pub passed_over: PassedOver,
-}
-
-/// Endings of files that are text, and of those that are HTML.
-const TEXT: [&str; 4] = [".txt", ".text", ".md", ".markdown"];
-const HTML: [&str; 3] = [".html", ".htm", ".xhtml"];
-
-fn ends_with(path: &Path, endings: &[&str]) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    endings.iter().any(|ending| name.ends_with(ending))
-}
-
-/// True if a file is a document by its name: a text, Markdown or HTML.
-pub fn is_document(path: &Path) -> bool {
-    ends_with(path, &TEXT) || ends_with(path, &HTML)
-}
-
-/// True if files that hold a document each are among what is not read; [`gather`] reads such.
-pub(crate) fn holds_documents(passed_over: &PassedOver) -> bool {
-    passed_over.list.iter().any(|file| is_document(&file.path))
 }
 
 #[derive(Serialize)]
@@ -141,7 +122,7 @@ fn read(
 ) -> Result<(Vec<u8>, FileReading), DamageCause> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
-    read.map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
+    read.map_err(unreadable)?;
     if bytes.len() > cap {
         let length = fs::metadata(real).map_or(bytes.len() as u64, |found| found.len());
         return Err((DamageKind::TooLarge, format!("{length} bytes, above the {cap} of --longest-document")));
@@ -158,7 +139,7 @@ fn read(
         format!("{start}{slash}{}", parts.join("/").trim_start_matches('/'))
     });
     let line = GatheredLine { id: &id, url: url.as_deref(), text: &text };
-    let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::Unreadable, error.to_string()))?;
+    let mut line = serde_json::to_vec(&line).map_err(unreadable)?;
     line.push(b'\n');
     let (repaired, extracted, text_bytes) = (repaired.into(), is_html.into(), text.len() as u64);
     let reading = FileReading { documents: 1, repaired, extracted, text_bytes, ..FileReading::default() };

@@ -1,6 +1,6 @@
 //! The mark by which an input file is known to be the same.
 
-use super::Input;
+use super::{Input, Object};
 use crate::error::{Error, Result};
 use crate::hash::murmur3_x64_128;
 use serde::{Deserialize, Serialize};
@@ -26,12 +26,12 @@ impl InputMark {
         const PIECE: u64 = 4096;
         let path = input.known_by();
         let io = |error| Error::io(&input.path, error);
-        let mut file = input.open().map_err(io)?;
+        let mut file = input.storage.open().map_err(io)?;
         let bytes = file.length().map_err(io)?;
         // Room for all of it, so that a small file is read in one step.
         let mut seen = Vec::with_capacity(8 + bytes.min(PIECES * PIECE) as usize);
         seen.extend_from_slice(&bytes.to_le_bytes());
-        if let Some(version) = input.version() {
+        if let Some(version) = input.object().and_then(Object::version) {
             seen.extend_from_slice(version.as_bytes());
         } else if bytes <= PIECES * PIECE {
             (&mut file).take(bytes).read_to_end(&mut seen).map_err(io)?;

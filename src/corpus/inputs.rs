@@ -1,6 +1,5 @@
 //! Which files are read: the paths a user names, made into a sorted list.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -8,7 +7,6 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -16,55 +14,26 @@ use serde::{Deserialize, Serialize};
 use super::asked::{TOLD, names_there};
 use super::csv::CsvHeader;
 use super::cut::{End, Step};
-use super::damage::{DamageCause, DamageKind};
+use super::damage::{DamageCause, DamageKind, unreadable};
 use super::data_set::{self, DataSet};
 use super::filetype::{
-    Compression, FileType, Format, foreign, format_by_name, guess, is_called, skip_blank, utf16_of,
+    Compression, FileType, Format, foreign, format_by_name, guess, is_called, is_document, skip_blank, utf16_of,
 };
-use super::gather::holds_documents;
 use super::guard::caught;
 use super::gzip_header::{HEADER_CAP, behind_header};
+use super::input::Input;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
 use super::options::{ReadOptions, pool};
 use super::parquet;
 use super::source::find_at_start;
-use super::storage::{Stamp, Storage, StoredFile};
+use super::storage::Storage;
 use super::zst::{dictionary_length, dictionary_of, window_bits};
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, first_of, printable_path};
 use crate::{Error, Result, format};
-
-/// One file to read. Its position in the list of inputs is the shard of its documents.
-#[derive(Clone, Debug)]
-pub struct Input {
-    /// The name for people, as the user gave it; `-` for standard input.
-    pub path: PathBuf,
-    /// The format of its records.
-    pub format: Format,
-    /// The compression, by its content, whatever its name says.
-    pub compression: Compression,
-    /// Where the bytes are: the same file or object, or the copy of a stream.
-    storage: Storage,
-    /// Keeps a copy until the last clone is gone, or the run is ended.
-    spool: Option<Arc<Unfinished>>,
-    /// The original of the copy, if it is no stream: a file in UTF-16.
-    original: Option<PathBuf>,
-    /// Why it cannot be read, if that is known; reading it yields this damage.
-    pub(crate) problem: Option<DamageCause>,
-    /// The file when it was found.
-    found: Option<Stamp>,
-    /// The columns (CSV).
-    pub(crate) header: Option<Arc<CsvHeader>>,
-    /// Bytes that decompressing it holds.
-    decoding: u64,
-    /// It is of short gzip members, as far as its head tells.
-    pub(crate) has_short_members: bool,
-    /// The dictionary of its Zstandard frames; empty if they need none.
-    pub(crate) dictionary: Arc<[u8]>,
-}
 
 /// Why a file is not read of which nobody knows the format, or what it is instead.
 fn unknown(foreign: Option<&str>) -> DamageCause {
@@ -73,10 +42,6 @@ fn unknown(foreign: Option<&str>) -> DamageCause {
         None => "neither WET nor JSONL nor CSV nor Parquet nor Arrow".to_owned(),
     };
     (DamageKind::UnknownFormat, detail)
-}
-
-fn unreadable(error: &io::Error) -> DamageCause {
-    (DamageKind::Unreadable, error.to_string())
 }
 
 /// Options of [`discover`].
@@ -258,109 +223,11 @@ pub struct Discovered {
 }
 
 impl Input {
-    /// The name in results of a document that has no ID for itself alone: the file and the row of the document.
-    pub fn name_of(&self, row: u32) -> String {
-        format!("{}:{row}", self.path.display())
-    }
-
-    /// Opens the stored bytes.
-    pub(crate) fn open(&self) -> io::Result<StoredFile> {
-        self.storage.open()
-    }
-
-    /// Size of the stored file in bytes when it was found, 0 if it is not known.
-    pub fn stored_bytes(&self) -> u64 {
-        self.found.as_ref().map_or(0, |found| found.length)
-    }
-
-    /// When the file was written that was found, and no copy of it; none of an object or a stream.
-    pub(crate) fn written(&self) -> Option<SystemTime> {
-        match self.spool {
-            Some(_) => fs::metadata(self.known_by()).and_then(|found| found.modified()).ok(),
-            None => self.found.as_ref()?.modified,
-        }
-    }
-
-    /// The file as it is now; none if there is none.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
-        self.storage.stamp()
-    }
-
-    /// True if the file is the one that was found, as far as that shows from without.
-    pub(crate) fn is_as_found(&self) -> bool {
-        self.storage.is_as_found(self.found.as_ref())
-    }
-
-    /// Where the bytes are: the file behind any link, the address of the object, or the copy of a stream.
-    pub fn stored(&self) -> &Path {
-        self.original.as_deref().unwrap_or(self.storage.path())
-    }
-
-    fn object(&self) -> Option<&Object> {
-        match &self.storage {
-            Storage::File(_) => None,
-            Storage::Object(object) => Some(object),
-        }
-    }
-
-    /// The name of an object's version in a store; none for a file, or where the store does not tell.
-    pub(crate) fn version(&self) -> Option<String> {
-        self.object()?.version()
-    }
-
-    /// Why bytes of an object could not be had, if some could not: another time they may.
-    pub(crate) fn failure(&self) -> Option<io::Error> {
-        self.object()?.failure()
-    }
-
-    /// Bytes that a reader of it holds beside what one of a plain file does: of a store, and to decompress.
-    pub(crate) fn read_ahead(&self) -> u64 {
-        self.object().map_or(0, Object::read_ahead) + self.decoding
-    }
-
-    /// The name by which files made from it know it: its real path or its address; for a stream the user's name, in a
-    /// form that sorts behind all of these.
-    pub(crate) fn known_by(&self) -> Cow<'_, Path> {
-        match self.is_stream() {
-            true => Cow::Owned(PathBuf::from(format!("stream:{}", self.path.display()))),
-            false => Cow::Borrowed(self.stored()),
-        }
-    }
-
-    /// Why it cannot be opened, if so: a link in a folder that leads nowhere, for example.
-    pub(crate) fn cannot_open(&self) -> Option<&str> {
-        match &self.problem {
-            Some((DamageKind::Unreadable, error)) => Some(error),
-            _ => None,
-        }
-    }
-
-    /// True for the copy of standard input or of another stream.
-    pub fn is_stream(&self) -> bool {
-        self.spool.is_some() && self.original.is_none()
-    }
-
-    fn new(path: &Path, storage: &Storage, format: Format, compression: Compression) -> Self {
-        Self {
-            path: path.to_path_buf(),
-            format,
-            compression,
-            storage: storage.clone(),
-            spool: None,
-            original: None,
-            problem: None,
-            found: storage.stamp(),
-            header: None,
-            decoding: 0,
-            has_short_members: false,
-            dictionary: Arc::default(),
-        }
-    }
-
     /// A file whose content cannot be had.
     fn broken(path: &Path, storage: &Storage, options: &DiscoverOptions, why: DamageCause) -> Self {
-        let input = Self::new(path, storage, guess(path, options.format), Compression::None);
-        Self { problem: Some(why), ..input }
+        let mut input = Self::new(path, storage, guess(path, options.format), Compression::None);
+        input.problem = Some(why);
+        input
     }
 
     /// Looks at the content of a regular file or an object.
@@ -919,7 +786,7 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
             _ => without_field(&found.passed_over, options).unwrap_or_else(|| {
                 let names = ".wet, .warc, .jsonl, .ndjson, .jl, .csv, .tsv; also .gz, .zst; .parquet, .arrow, .feather";
                 let passed_over = found.passed_over.message().map(|message| format!(". {message}"));
-                let advice = match holds_documents(&found.passed_over) {
+                let advice = match found.passed_over.list.iter().any(|file| is_document(&file.path)) {
                     true => " simflip gather makes lines of JSON of texts and HTML.",
                     false => "",
                 };
@@ -1133,7 +1000,7 @@ mod tests {
             let input =
                 &discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("an input")[0];
             assert_eq!((input.format, input.problem.is_some()), (Format::Jsonl, false));
-            let read = io::read_to_string(input.open().expect("a copy")).expect("UTF-8");
+            let read = io::read_to_string(input.storage.open().expect("a copy")).expect("UTF-8");
             assert_eq!(read, format!("{text}\u{fffd}"));
             // It is known as the file that it is, and is none that later stages cannot read again.
             assert_eq!(input.stored(), fs::canonicalize(path).expect("is there"));
@@ -1165,7 +1032,7 @@ mod tests {
         assert!(input.is_stream() && input.format == Format::Wet && input.stored_bytes() == 10);
         let (copy, stored) = (input.clone(), input.stored().to_owned());
         drop(input);
-        assert!(copy.open().is_ok());
+        assert!(copy.storage.open().is_ok());
         drop(copy);
         assert!(!stored.exists());
     }

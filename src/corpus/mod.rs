@@ -22,6 +22,7 @@ mod gzip;
 mod gzip_header;
 #[cfg(feature = "html")]
 mod html;
+mod input;
 mod input_mark;
 mod inputs;
 mod jsonl;
@@ -59,7 +60,8 @@ pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 pub(crate) use input_mark::InputMark;
-pub use inputs::{DiscoverOptions, Input, discover};
+pub use input::Input;
+pub use inputs::{DiscoverOptions, discover};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;
 pub use kept::KeptFiles;
@@ -78,7 +80,8 @@ pub(crate) use write::pack;
 pub use {
     damage::TextSum,
     document::RecordContent,
-    gather::{GatherJob, Gathered, gather, is_document},
+    filetype::is_document,
+    gather::{GatherJob, Gathered, gather},
     guard::panic_is_damage,
     inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
     jsonl::{NamedBy, document_of_line, mended_line, objects_of_line},

@@ -1,9 +1,9 @@
 //! The number of documents in files, estimated by their sizes and the first documents of some of them.
 
 use super::damage::TooLong;
-use super::inputs::Input;
+use super::input::{Input, ReadInput};
 use super::options::ReadOptions;
-use super::reader::{Block, ReadInput, Reader};
+use super::reader::{Block, Reader};
 
 /// The sums over some documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

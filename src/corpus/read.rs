@@ -14,9 +14,9 @@ use std::time::Instant;
 use super::ahead::InflateScratch;
 use super::damage::{FileReading, TextSum, TooLong};
 use super::document::Document;
-use super::inputs::Input;
+use super::input::{Input, ReadInput};
 use super::options::ReadOptions;
-use super::reader::{Block, ReadInput, Reader};
+use super::reader::{Block, Reader};
 use crate::hash::text_digest;
 
 /// The outcome of [`read`].

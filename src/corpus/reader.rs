@@ -1,21 +1,12 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
 use super::ahead::{Claim, InflatedMembers};
-use super::damage::{Damage, DamageKind, FileReading, TooLong};
+use super::damage::{Damage, FileReading, TooLong, unreadable};
 use super::document::Document;
-use super::inputs::Input;
-use super::options::ReadOptions;
+use super::input::ReadInput;
 use super::parquet;
-use super::records::{RecordParser, Records};
+use super::records::Records;
 use super::stream::StreamReader;
-
-/// An input of a run, its number among the inputs, and the options by which it is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadInput<'a> {
-    pub shard: u32,
-    pub input: &'a Input,
-    pub options: &'a ReadOptions,
-}
 
 /// A block that a reader read at once: whole records of a stream, or rows.
 #[derive(Debug, Default)]
@@ -24,8 +15,6 @@ pub(crate) struct Block {
     pub rows: parquet::Batch,
     /// The account of reading it, and of working on it.
     pub part: FileReading,
-    /// Nothing is read behind this record.
-    pub too_long: Option<TooLong>,
 }
 
 impl Block {
@@ -37,13 +26,10 @@ impl Block {
         most: u64,
         mut each: impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
-        let ReadInput { input, options, .. } = read;
-        let more = if input.format.is_columnar() {
-            self.rows.process(read, most, &mut self.part, &mut each)
-        } else {
-            self.records.process(&RecordParser::new(input, options, most), &mut self.part, &mut each)
-        };
-        self.too_long.or(more)
+        match read.input.format.is_columnar() {
+            true => self.rows.process(read, most, &mut self.part, &mut each),
+            false => self.records.process(read, most, &mut self.part, &mut each),
+        }
     }
 }
 
@@ -66,9 +52,9 @@ impl Reader {
             None if input.format.is_columnar() => {
                 parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows)))
             }
-            None => StreamReader::open(read)
-                .map(|reader| Self::Stream(Box::new(reader)))
-                .map_err(|error| (DamageKind::Unreadable, error.to_string())),
+            None => {
+                StreamReader::open(read).map(|reader| Self::Stream(Box::new(reader))).map_err(unreadable)
+            }
         };
         opened.unwrap_or_else(|(kind, detail)| {
             Self::Closed(Some(Damage::of_file(&input.path, 0, kind, detail)))
@@ -100,12 +86,12 @@ impl Reader {
     /// Reads the next block of inflated bytes, with the block's own bytes as buffer. A record of more than `most` bytes
     /// ends the reading.
     pub fn next_block_of(&mut self, ahead: Option<InflatedMembers>, most: u64, block: &mut Block) -> bool {
-        (block.part, block.too_long) = (FileReading::default(), None);
+        block.part = FileReading::default();
         match self {
-            Self::Stream(stream) => stream.next_block(block, ahead, most),
+            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.part, ahead, most),
             Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.part),
             Self::Closed(damage) => {
-                block.records.spans.clear();
+                block.records.clear();
                 damage.take().map(|damage| block.part.add(damage)).is_some()
             }
         }

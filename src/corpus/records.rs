@@ -8,8 +8,7 @@ use super::document::{Document, RecordContent};
 use super::filetype::Format;
 #[cfg(feature = "html")]
 use super::html;
-use super::inputs::Input;
-use super::options::ReadOptions;
+use super::input::ReadInput;
 use super::{jsonl, wet};
 use crate::document::{DocId, Place};
 
@@ -33,26 +32,37 @@ pub(crate) struct Span {
 pub(crate) struct Records {
     pub bytes: Vec<u8>,
     pub spans: Vec<Span>,
+    /// Nothing is read behind this record, which is not among them.
+    pub too_long: Option<TooLong>,
 }
 
 impl Records {
-    /// Takes a close look at each record: hands on the documents, counts them, and notes damage. A record that comes
-    /// to have more bytes than the parser has room for is given back.
+    /// Drops the records; the room for their bytes stays.
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.too_long = None;
+    }
+
+    /// Takes a close look at each record: hands on the documents, counts them, and notes damage. The record that has
+    /// more than `most` bytes, if one was met by now, is given back.
     pub fn process(
         &self,
-        parser: &RecordParser<'_>,
+        read: ReadInput<'_>,
+        most: u64,
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
+        let ReadInput { input, options, .. } = read;
+        let room = DocumentRoom::new(options.record_cap, most);
         for span in &self.spans {
-            let Span { record, place, raw, .. } = *span;
-            let position = RecordPosition { path: &parser.input.path, record, place, raw };
-            part.take(position, each, |found, each| parser.document(span, &self.bytes, found, each));
-            if let Some(bytes) = parser.room.exceeded() {
+            let Span { id, record, place, raw, .. } = *span;
+            let content = read.content(span, &self.bytes, &room);
+            part.take(RecordPosition { path: &input.path, id, record, place, raw }, content, each);
+            if let Some(bytes) = room.exceeded() {
                 return Some(TooLong { record, bytes });
             }
         }
-        None
+        self.too_long
     }
 }
 
@@ -80,64 +90,23 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Makes documents of the records of an input.
-#[derive(Debug)]
-pub(crate) struct RecordParser<'a> {
-    input: &'a Input,
-    options: &'a ReadOptions,
-    room: DocumentRoom,
-}
-
-impl<'a> RecordParser<'a> {
-    /// A parser for records of `most` bytes at most.
-    pub fn new(input: &'a Input, options: &'a ReadOptions, most: u64) -> Self {
-        Self { input, options, room: DocumentRoom::new(options.record_cap, most) }
-    }
-
-    /// Makes a document of a record in `bytes`, or damage that only a close look shows. A document for which there is
-    /// no room is none.
-    pub fn document<T>(
+impl ReadInput<'_> {
+    /// The content of a record in `bytes` and its place, or damage that only a close look shows; none where it has no
+    /// text. A document for which there is no `room` is damage.
+    pub fn content<'b>(
         &self,
         span: &Span,
-        bytes: &[u8],
-        damage: &mut dyn FnMut(DamageKind, String),
-        each: impl FnOnce(Document<'_>) -> T,
-    ) -> Option<T> {
-        let record = match self.content(span, bytes) {
-            Ok(content) => content?,
-            Err((kind, detail)) => {
-                damage(kind, detail);
-                return None;
-            }
-        };
-        if let Some(name) = record.not_utf8 {
-            damage(DamageKind::BadName, format!("{name} is not UTF-8 and was left out"));
-        }
-        Some(each(Document {
-            id: span.id,
-            record_id: record.id.as_deref(),
-            url: record.url.as_deref(),
-            language: record.language.as_deref(),
-            score: record.score,
-            group: record.group.as_deref(),
-            text: &record.text,
-            repaired: record.repaired,
-            truncated: record.truncated,
-            place: Place { member: copyable(span, bytes), ..span.place },
-            beside: record.beside,
-        }))
-    }
-
-    /// The content of a record; none where it has no text.
-    fn content<'b>(&self, span: &Span, bytes: &'b [u8]) -> Result<Option<RecordContent<'b>>, DamageCause> {
+        bytes: &'b [u8],
+        room: &DocumentRoom,
+    ) -> Result<Option<(RecordContent<'b>, Place)>, DamageCause> {
         let content = &bytes[span.content_start..span.content_end];
         let (fields, strict) = (&self.options.fields, self.options.rules.strict);
-        match (self.input.format, &self.input.header) {
+        let found = match (self.input.format, &self.input.header) {
             (Format::Wet, _) => {
                 let header = wet::fields(&bytes[span.start..span.content_start]);
-                self.page(header, content, span.raw)
+                self.page(header, content, span.raw, room)?
             }
-            (_, Some(header)) => header.parse(content, fields, strict).map(Some),
+            (_, Some(header)) => Some(header.parse(content, fields, strict)?),
             (_, None) => match jsonl::parse(content, fields, strict) {
                 // The first line of a list of pages (pages.jsonl in WACZ) says that it is one.
                 Err((DamageKind::NoText, _))
@@ -145,11 +114,12 @@ impl<'a> RecordParser<'a> {
                         && span.record == 0
                         && memchr::memmem::find(content, b"\"json-pages-").is_some() =>
                 {
-                    Ok(None)
+                    None
                 }
-                read => read,
+                read => read?,
             },
-        }
+        };
+        Ok(found.map(|content| (content, Place { member: copyable(span, bytes), ..span.place })))
     }
 
     /// The content of a WARC record with this header; none where it is no page.
@@ -158,13 +128,14 @@ impl<'a> RecordParser<'a> {
         header: wet::Fields<'b>,
         content: &'b [u8],
         raw: bool,
+        room: &DocumentRoom,
     ) -> Result<Option<RecordContent<'b>>, DamageCause> {
         let strict = self.options.rules.strict;
         let page = match raw {
             #[cfg(feature = "html")]
             true => match header.resource_type() {
-                Some(content_type) => html::text_of_resource(content, content_type, &self.room)?,
-                None => html::text_of_response(content, &self.room, header.truncated)?,
+                Some(content_type) => html::text_of_resource(content, content_type, room)?,
+                None => html::text_of_response(content, room, header.truncated)?,
             },
             #[cfg(not(feature = "html"))]
             true if !header.resource_type().is_some_and(is_plain_text) => None,
@@ -179,7 +150,8 @@ impl<'a> RecordParser<'a> {
             return Err((DamageKind::Malformed, detail));
         }
         let wet::Fields { record_id: id, url, language, not_utf8, .. } = header;
-        Ok(page.map(|page| RecordContent { id, url, language, not_utf8, ..page }))
+        let bad_names: Vec<String> = not_utf8.map(|name| format!("{name} is not UTF-8")).into_iter().collect();
+        Ok(page.map(|page| RecordContent { id, url, language, bad_names, ..page }))
     }
 }
 

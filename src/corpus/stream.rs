@@ -8,8 +8,7 @@ use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::feed::{Break, Feed, STEP};
 use super::filetype::{Compression, Format, split_name};
-use super::inputs::Input;
-use super::reader::{Block, ReadInput};
+use super::input::{Input, ReadInput};
 use super::records::{Records, Span};
 use super::source::Source;
 use super::storage::StoredFile;
@@ -58,9 +57,9 @@ impl StreamReader {
     pub fn open(read: ReadInput<'_>) -> std::io::Result<Self> {
         let ReadInput { shard, input, options } = read;
         let source =
-            Source::new(input.open()?, input.compression, input.format, &input.dictionary, &options.rules)?;
+            Source::new(input.storage.open()?, input.compression, input.format, &input.dictionary, &options.rules)?;
         let claims = match input.compression {
-            Compression::Gzip if options.threads > 1 => match input.open()? {
+            Compression::Gzip if options.threads > 1 => match input.storage.open()? {
                 StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),
                 // What is under way from a store is asked for in order.
                 StoredFile::Object(_) => None,
@@ -100,21 +99,27 @@ impl StreamReader {
 
     /// Makes the next block, of what was inflated ahead for it, if anything was; false when there is none. The block's
     /// buffers are used again. It is the last one where a record has more than `most` bytes.
-    pub fn next_block(&mut self, block: &mut Block, ahead: Option<InflatedMembers>, most: u64) -> bool {
-        block.records.spans.clear();
+    pub fn next_block(
+        &mut self,
+        records: &mut Records,
+        part: &mut FileReading,
+        ahead: Option<InflatedMembers>,
+        most: u64,
+    ) -> bool {
+        records.clear();
         let Some(mut source) = self.source.take() else { return false };
         let (stored, before) = (source.stored(), self.records);
         let usual = self.block_bytes + 2 * STEP;
-        if block.records.bytes.len() > 4 * usual {
+        if records.bytes.len() > 4 * usual {
             // A buffer that had to grow for one large record is not kept at that size.
-            block.records.bytes = Vec::new();
+            records.bytes = Vec::new();
         }
         let mut carry = std::mem::take(&mut self.carry);
         self.feed.filled = carry.len();
         let mut bytes = match (&mut source, ahead) {
             (Source::Gzip(gzip), Some(inflated)) => gzip.take_over(inflated, carry.len()),
             _ if carry.len() > usual => std::mem::take(&mut carry),
-            _ => std::mem::take(&mut block.records.bytes),
+            _ => std::mem::take(&mut records.bytes),
         };
         bytes.resize(bytes.len().max(self.feed.filled).max(usual), 0);
         bytes[..carry.len()].copy_from_slice(&carry);
@@ -124,7 +129,7 @@ impl StreamReader {
             self.feed.most = TooLong::at_hand(most).max(STEP);
         }
 
-        let (pos, more) = self.cut(&mut source, block, TooLong::at_hand(most));
+        let (pos, more) = self.cut(&mut source, records, part, TooLong::at_hand(most));
         if let (Source::Gzip(gzip), Some(claims)) = (&mut source, &mut self.claims)
             && let Some(used) = gzip.let_go()
         {
@@ -138,8 +143,8 @@ impl StreamReader {
         let filled = self.feed.filled;
         if filled - pos > usual {
             // What is left of a long record, of which most is no record after all: the block has its part of it.
-            block.records.bytes.clear();
-            block.records.bytes.extend_from_slice(&bytes[..pos]);
+            records.bytes.clear();
+            records.bytes.extend_from_slice(&bytes[..pos]);
             bytes.truncate(filled);
             bytes.drain(..pos);
             bytes.shrink_to_fit();
@@ -148,12 +153,12 @@ impl StreamReader {
             carry.clear();
             carry.extend_from_slice(&bytes[pos..filled]);
             self.carry = carry;
-            block.records.bytes = bytes;
+            records.bytes = bytes;
         }
         self.feed.base += pos as u64;
-        block.part.records = self.records - before;
-        block.part.decoded_bytes = pos as u64;
-        block.part.stored_bytes = source.stored() - stored;
+        part.records = self.records - before;
+        part.decoded_bytes = pos as u64;
+        part.stored_bytes = source.stored() - stored;
         let base = self.feed.base;
         while self.feed.starts.get(1).is_some_and(|next| next.decoded <= base) {
             self.feed.starts.pop_front();
@@ -166,8 +171,14 @@ impl StreamReader {
 
     /// Cuts records off until the block is large enough or the file ends. Returns how many bytes are used up
     /// and whether there is more. Of a record `most` bytes may be at hand.
-    fn cut(&mut self, source: &mut Source, block: &mut Block, most: usize) -> (usize, bool) {
-        let Block { records: Records { spans, .. }, part, too_long, .. } = block;
+    fn cut(
+        &mut self,
+        source: &mut Source,
+        records: &mut Records,
+        part: &mut FileReading,
+        most: usize,
+    ) -> (usize, bool) {
+        let Records { spans, too_long, .. } = records;
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.
         let mut need = 0;

@@ -17,10 +17,10 @@ use super::csv::CsvHeader;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, is_called_tsv, stem};
-use super::inputs::Input;
+use super::input::{Input, ReadInput};
 use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, NumberedFiles};
 use super::options::{ReadOptions, pool};
-use super::reader::{Block, ReadInput, Reader};
+use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
 use super::storage::StoredFile;
 use super::{parquet, wet};
@@ -608,7 +608,7 @@ impl KeptWriter<'_> {
         let mark = output.mark();
         let write =
             |kept: &dyn KeptDocuments, copies: bool, output: &mut Output<'_>| -> Result<Option<String>> {
-                let now = input.stamp();
+                let now = input.storage.stamp();
                 let each = kept.each_of(shard)?;
                 let wrote = if copies {
                     self.copy_members(input, each, output)
@@ -616,7 +616,7 @@ impl KeptWriter<'_> {
                     self.write_anew(shard, each, kept.number(shard)?, output)
                 };
                 let why = match wrote {
-                    Ok(()) if now == input.stamp() => return Ok(None),
+                    Ok(()) if now == input.storage.stamp() => return Ok(None),
                     Ok(()) => "the file changed while its kept documents were copied".to_owned(),
                     Err(Broken::Input(why)) => why,
                     Err(Broken::Output(error)) => return Err(error),
@@ -647,7 +647,7 @@ impl KeptWriter<'_> {
     ) -> Result<(), Broken> {
         // Neighbours are copied in one piece, of bounded size.
         const PIECE: u64 = 1 << 20;
-        let mut file = input.open()?;
+        let mut file = input.storage.open()?;
         let Some(first) = kept.next().transpose()? else { return Ok(()) };
         // By the decoder that read it: another may refuse what this one takes.
         output.begin(|| header_at(input, self.job.options, first.1).map(|header| date(&header)))?;
@@ -712,7 +712,7 @@ impl KeptWriter<'_> {
                     OutputPart::Stored(from, to) => {
                         let file = match &mut stored {
                             Some(file) => file,
-                            None => stored.insert(input.open()?),
+                            None => stored.insert(input.storage.open()?),
                         };
                         copy_piece(file, &[from, to], output)?;
                     }

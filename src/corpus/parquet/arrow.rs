@@ -22,8 +22,8 @@ use parquet::errors::ParquetError;
 use super::columns::{ValueColumn, ValueKind};
 use super::footer::FOOTER_CAP;
 use super::guard::guarded;
-use super::stored::{Stored, unreadable};
-use crate::corpus::damage::{DamageCause, DamageKind};
+use super::stored::Stored;
+use crate::corpus::damage::{DamageCause, DamageKind, unreadable};
 use crate::corpus::filetype::ARROW_MAGIC;
 
 /// Where a message is, and how many bytes its head and its body have.

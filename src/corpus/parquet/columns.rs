@@ -255,14 +255,15 @@ fn bytes(array: &ArrayRef, at: usize) -> Option<&[u8]> {
 /// A name as it is stored, if it is there, or why it cannot be used.
 pub(super) type Name<'a> = Result<Option<Cow<'a, str>>, &'static str>;
 
-/// Texts, one after the other; none if there are none.
-pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
-    let texts: Vec<&[u8]> = texts.collect();
-    match texts[..] {
-        [] => None,
-        [one] => Some(one.into()),
-        _ => Some(texts.join(JOINT.as_bytes()).into()),
-    }
+/// Texts, one after the other in a buffer if they are several; none if there are none.
+pub(super) fn joined<'a>(
+    mut texts: impl Iterator<Item = &'a [u8]>,
+    buffer: &'a mut Vec<u8>,
+) -> Option<&'a [u8]> {
+    let first = texts.next()?;
+    let Some(second) = texts.next() else { return Some(first) };
+    *buffer = [first, second].into_iter().chain(texts).collect::<Vec<_>>().join(JOINT.as_bytes());
+    Some(buffer)
 }
 
 /// The meaning of the values in a column of names.

@@ -28,7 +28,7 @@ use super::stored::Stored;
 use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause};
 use crate::corpus::filetype::{Compression, Format};
-use crate::corpus::inputs::Input;
+use crate::corpus::input::Input;
 use crate::corpus::kept::{Kept, KeptFiles, NumberedFiles};
 use crate::corpus::write::{KeptJob, ending, lost};
 use crate::{Error, Result};

@@ -6,7 +6,7 @@ use arrow_schema::Fields;
 use parquet::schema::types::TypePtr;
 
 use crate::corpus::fetch::read_otherwise;
-use crate::corpus::inputs::Input;
+use crate::corpus::input::Input;
 use crate::corpus::write::KeptJob;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};

@@ -11,8 +11,8 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor, Typ
 use super::columns::{ValueColumn, ValueKind};
 use super::depth::check_schema;
 use super::guard::guarded;
-use super::stored::{Stored, unreadable};
-use crate::corpus::damage::{DamageCause, DamageKind};
+use super::stored::Stored;
+use crate::corpus::damage::{DamageCause, DamageKind, unreadable};
 use crate::corpus::filetype::PARQUET_MAGIC;
 
 /// The last bytes of a file whose footer is encrypted.

@@ -25,16 +25,15 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
 use super::damage::{Damage, DamageCause, DamageKind, FileReading, RecordPosition, TooLong};
-use super::document::Document;
-use super::inputs::Input;
+use super::document::{Document, RecordContent};
+use super::input::{Input, ReadInput};
 use super::jsonl::number;
 use super::options::ReadOptions;
-use super::reader::ReadInput;
 use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use arrow::Messages;
-use columns::{BATCH_ROWS, Name, ValueColumn, Values, joined, reader};
+use columns::{BATCH_ROWS, ValueColumn, Values, joined, reader};
 pub(crate) use copy::write_kept;
 pub(crate) use family::GROUP_BYTES;
 use footer::Footer;
@@ -67,55 +66,53 @@ struct ReadRows {
 }
 
 impl ReadRows {
-    /// Makes the document `id` of a row, or damage.
-    fn document<T>(
-        &self,
+    /// The content of a row and its place, or damage; none where its text is null. What a text is joined in is room for
+    /// one text.
+    fn content<'b>(
+        &'b self,
         row: usize,
-        id: DocId,
         options: &ReadOptions,
-        damage: &mut dyn FnMut(DamageKind, String),
-        each: impl FnOnce(Document<'_>) -> T,
-    ) -> Option<T> {
-        let Some(bytes) = joined(self.texts.iter().flat_map(|texts| texts.texts(row))) else {
-            if options.rules.strict {
-                damage(DamageKind::NoText, format!("column {:?} is null", options.fields.text));
-            }
-            return None;
+        joined_in: &'b mut Vec<u8>,
+    ) -> Result<Option<(RecordContent<'b>, Place)>, DamageCause> {
+        let ReadOptions { fields, record_cap: cap, rules, .. } = options;
+        let texts = self.texts.iter().flat_map(|texts| texts.texts(row));
+        let Some(bytes) = joined(texts, joined_in) else {
+            return match rules.strict {
+                true => Err((DamageKind::NoText, format!("column {:?} is null", fields.text))),
+                false => Ok(None),
+            };
         };
-        if bytes.len() > options.record_cap {
-            let detail = format!("a text above {} bytes (--longest-document)", options.record_cap);
-            damage(DamageKind::TooLarge, detail);
-            return None;
+        if bytes.len() > *cap {
+            return Err((DamageKind::TooLarge, format!("a text above {cap} bytes (--longest-document)")));
         }
-        let text =
-            readable(&bytes, options.rules.strict).map_err(|(kind, detail)| damage(kind, detail)).ok()?;
-        let names: [Name<'_>; NAMES] = self.names.each_ref().map(|names| match names {
-            Ok(values) => values.as_ref().map_or(Ok(None), |values| values.name(row)),
-            Err(why) => Err(*why),
+        let text = readable(bytes, rules.strict)?;
+        let (called, mut bad_names) = ([&fields.id, &fields.url, &fields.language], Vec::new());
+        let [id, url, language, score, group] = std::array::from_fn(|at| {
+            let name = match &self.names[at] {
+                Ok(values) => values.as_ref().map_or(Ok(None), |values| values.name(row)),
+                Err(why) => Err(*why),
+            };
+            name.unwrap_or_else(|why| {
+                bad_names.extend(called.get(at).map(|field| format!("{field} {why}")));
+                None
+            })
         });
-        let fields = &options.fields;
-        for (field, name) in [&fields.id, &fields.url, &fields.language].into_iter().zip(&names) {
-            if let Err(why) = name {
-                damage(DamageKind::BadName, format!("{field} {why} and was left out"));
-            }
-        }
-        let name = |at: usize| names[at].as_ref().ok()?.as_deref();
         let length = bytes.len() as u64;
         let place = Place { offset: self.offset, within: self.within + row as u64, length, member: 0 };
-        Some(each(Document {
+        let content = RecordContent {
             id,
-            record_id: name(0),
-            url: name(1),
-            language: name(2),
-            score: name(3).and_then(number),
-            group: name(4),
-            text: &text,
-            place,
+            url,
+            language,
+            score: score.as_deref().and_then(number),
+            group,
             repaired: matches!(text, Cow::Owned(_)),
-            truncated: false,
+            text,
             // A text stands among the rows, and is no copy of a record, as it counts.
             beside: self.bytes.saturating_sub(2 * length),
-        }))
+            bad_names,
+            ..RecordContent::default()
+        };
+        Ok(Some((content, place)))
     }
 }
 
@@ -137,7 +134,7 @@ impl Batch {
         each: &mut impl FnMut(Document<'_>),
     ) -> Option<TooLong> {
         let ReadInput { shard, input, options } = read;
-        let (mut piece, mut group, mut too_long) = (self.piece.take(), self.group.take(), None);
+        let (mut piece, mut group, mut joined) = (self.piece.take(), self.group.take(), Vec::new());
         loop {
             let piece = match piece.take() {
                 Some(piece) => piece,
@@ -150,22 +147,16 @@ impl Batch {
                 }
             };
             for row in 0..piece.rows {
-                let number = piece.first + row as u64;
-                let place = Place { offset: piece.offset, ..Place::default() };
-                let position = RecordPosition { path: &input.path, record: number, place, raw: false };
-                part.take(position, each, |found, each| {
-                    let id = DocId::new(shard, number as u32);
-                    piece.document(row, id, options, found, |document| match document.bytes() {
-                        bytes if bytes > most => {
-                            too_long = Some(TooLong { record: number, bytes });
-                            0
-                        }
-                        _ => each(document),
-                    })
-                });
-                if too_long.is_some() {
-                    return too_long;
+                let record = piece.first + row as u64;
+                let (id, content) = (DocId::new(shard, record as u32), piece.content(row, options, &mut joined));
+                if let Ok(Some((content, place))) = &content {
+                    let bytes = content.document(id, *place).bytes();
+                    if bytes > most {
+                        return Some(TooLong { record, bytes });
+                    }
                 }
+                let place = Place { offset: piece.offset, ..Place::default() };
+                part.take(RecordPosition { path: &input.path, id, record, place, raw: false }, content, each);
             }
         }
     }
@@ -449,23 +440,19 @@ pub(crate) fn fetch(
         let group = RowGroup::new(input, &rows.layout, index, options.block_bytes);
         let start = rows.layout.groups[index].rows.start;
         let mut group = group.only(ranges(of_group.iter().map(|(id, _)| id.row), start));
-        let mut left = of_group.iter();
+        let (mut left, mut joined) = (of_group.iter(), Vec::new());
         while let Some(&(_, place)) = left.as_slice().first() {
             let piece = group.read().map_err(|(_, detail)| wrong(place, detail))?;
             for (row, &(id, place)) in (0..piece.rows).zip(&mut left) {
-                let mut flaw = None;
-                let mut damage =
-                    |kind, detail: String| flaw = (kind != DamageKind::BadName).then_some(detail);
-                let done = piece.document(row, id, options, &mut damage, |document| {
-                    let is_same = document.place.length == place.length;
-                    if is_same {
-                        each(Document { place, ..document });
+                let why = match piece.content(row, options, &mut joined) {
+                    Ok(Some((content, found))) if found.length == place.length => {
+                        each(content.document(id, place));
+                        continue;
                     }
-                    is_same
-                });
-                if done != Some(true) {
-                    return Err(wrong(place, flaw.unwrap_or_else(|| "a text of another length".to_owned())));
-                }
+                    Ok(_) => "a text of another length".to_owned(),
+                    Err((_, why)) => why,
+                };
+                return Err(wrong(place, why));
             }
         }
     }

@@ -7,14 +7,8 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::corpus::damage::{DamageCause, DamageKind};
-use crate::corpus::inputs::Input;
+use crate::corpus::input::Input;
 use crate::corpus::storage::StoredFile;
-
-/// The damage where the operating system or the store stopped reading.
-pub(super) fn unreadable(error: io::Error) -> DamageCause {
-    (DamageKind::Unreadable, error.to_string())
-}
 
 /// A stored file, read by one thread at a time.
 #[derive(Clone, Debug)]
@@ -25,7 +19,7 @@ pub(super) struct Stored {
 
 impl Stored {
     pub fn open(input: &Input) -> io::Result<Self> {
-        let file = input.open()?;
+        let file = input.storage.open()?;
         let length = file.length()?;
         Ok(Self { file: Arc::new(Mutex::new(file)), length })
     }
