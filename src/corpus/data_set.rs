@@ -43,22 +43,15 @@ impl DataSet {
         let Some(Self { shards: Some(shards), indices }) = state else {
             return Ok(read(INFO).map(|_| Self::default()));
         };
-        let Some(chosen) = indices.iter().flatten().next() else {
-            if shards.iter().all(|shard| shard.others.is_empty()) {
-                return Ok(Some(Self { shards: Some(shards), indices: None }));
-            }
-            let advice = "load it by the version that wrote it, and save it";
-            return Err(refusal(folder, "parts of its files", advice));
+        let found = match indices.iter().flatten().next() {
+            Some(chosen) => format!("the rows that {} chooses", chosen.filename),
+            None if shards.iter().any(|shard| !shard.others.is_empty()) => "parts of its files".to_owned(),
+            None => return Ok(Some(Self { shards: Some(shards), indices: None })),
         };
-        let table = |shard: &DataSetShard| {
-            format!("D.from_file('{}')", printable_path(&folder.join(&shard.filename)))
-        };
-        let (tables, indices) = (shards.iter().map(table).collect::<Vec<_>>().join(", "), table(chosen));
-        let advice = format!(
-            "python -c \"from datasets import Dataset as D, concatenate_datasets as c; c([{tables}]).select({indices}\
-             ['indices']).save_to_disk('chosen')\" writes these rows; name the folder chosen"
-        );
-        Err(refusal(folder, &format!("the rows that {} chooses", chosen.filename), &advice))
+        let got = format!("{}, a data set of {found}", printable_path(folder));
+        let expected = "a data set of whole files; load it by the version of datasets that wrote it, and save what its \
+                        flatten_indices() gives";
+        Err(Error::parameter("input", got, expected))
     }
 
     /// True if a file of the folder is no shard, by its name.
@@ -71,11 +64,6 @@ impl DataSet {
             None => name.ends_with(".arrow") && name.starts_with("cache-"),
         }
     }
-}
-
-fn refusal(folder: &Path, found: &str, advice: &str) -> Error {
-    let got = format!("{}, a data set of {found}", printable_path(folder));
-    Error::parameter("input", got, format!("a data set of whole files; {advice}"))
 }
 
 #[cfg(test)]
@@ -105,10 +93,7 @@ mod tests {
         for indices in ["_indices_data_files", "_indices_files"] {
             let message =
                 refused(&format!(r#"{{{shards}, "{indices}": [{{"filename": "indices.arrow"}}]}}"#));
-            assert!(
-                message.contains("D.from_file('set/dataset.arrow')") && message.contains("indices.arrow"),
-                "{message}"
-            );
+            assert!(message.contains("flatten_indices") && message.contains("indices.arrow"), "{message}");
         }
         assert!(of(&format!(r#"{{{shards}, "_indices_data_files": []}}"#)).unwrap().is_some());
         assert!(of(&format!(r#"{{{shards}, "_indices_data_files": null}}"#)).unwrap().is_some());

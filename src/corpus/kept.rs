@@ -154,18 +154,10 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     }
 }
 
-/// True if a file of kept documents may be called so.
+/// True if a file of kept documents may be called so: `kept.NAME`, or `kept` with numbers behind it.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    let Some(stem) = stem(name) else { return false };
-    let is_of_columns = [".csv", ".parquet", ".arrow"].iter().any(|it| name[stem.len()..].starts_with(it));
-    // A file for other columns than the first ones has a number from 2 on.
-    let is_number = |number: &str| number.parse::<u32>().is_ok_and(|number| number > 1);
-    let is_of_all =
-        |stem: &str| stem == "kept" || is_of_columns && stem.strip_prefix("kept-").is_some_and(is_number);
-    let of_size = stem.rsplit_once('-').is_some_and(|(stem, number)| {
-        number.len() >= DIGITS && number.bytes().all(|b| b.is_ascii_digit()) && is_of_all(stem)
-    });
-    stem.starts_with("kept.") || is_of_all(stem) || of_size
+    let rest = stem(name).and_then(|stem| stem.strip_prefix("kept"));
+    rest.is_some_and(|rest| rest.starts_with('.') || rest.bytes().all(|b| b == b'-' || b.is_ascii_digit()))
 }
 
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.

@@ -19,7 +19,7 @@ use super::layout::{Contents, Layout};
 use super::ranges;
 use super::stored::Stored;
 use crate::Error;
-use crate::corpus::damage::{Damage, DamageCause};
+use crate::corpus::damage::Damage;
 use crate::corpus::filetype::Format;
 use crate::corpus::kept::{Kept, KeptFile, NumberedFiles};
 use crate::corpus::write::KeptJob;
@@ -116,13 +116,11 @@ pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) 
         for (batch, here) in layout.by_group(&of_file) {
             let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
             let kept = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);
-            let chosen: Result<RecordBatch, DamageCause> =
-                guarded(|| decoder.batch(&stored, batch, Some(&kept)));
-            match chosen {
+            match guarded(|| decoder.batch(&stored, batch, Some(&kept))) {
                 Ok(rows) => output.add(shard, &rows).map_err(failed)?,
                 Err(flaw) => {
                     let (row, documents) = (u64::from(here[0].0.row), here.len() as u64);
-                    lost.push(layout.not_kept(&input.path, batch, row, documents, flaw));
+                    lost.push(layout.not_kept(batch, row, documents, flaw));
                 }
             }
         }

@@ -368,7 +368,7 @@ impl CopySource<'_> {
     /// The damage of rows that are lost.
     fn lost(&self, cause: DamageCause) -> Damage {
         let (row, documents) = (u64::from(self.rows[0]), self.rows.len() as u64);
-        self.layout.not_kept(&self.input.path, self.group, row, documents, cause)
+        self.layout.not_kept(self.group, row, documents, cause)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which columns of a file are wanted, and at which rows its row groups or record batches begin.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::arrow::Messages;
 use super::columns::ValueColumn;
@@ -27,6 +27,8 @@ pub(super) enum Contents {
 /// The content of a file, and the columns that are wanted. Record batches of Arrow are row groups here.
 #[derive(Debug)]
 pub(super) struct Layout {
+    /// The file, as it was named.
+    path: PathBuf,
     pub contents: Contents,
     /// Of the text, or of the texts that are joined.
     pub texts: Vec<ValueColumn>,
@@ -141,7 +143,8 @@ impl Layout {
         // A column that may hold names: one for each row.
         let name_column = |name: &String| find_column(&columns, name).filter(|column| !column.is_list);
         let names = names.map(|name| name.and_then(name_column));
-        let mut layout = Self { contents, texts, names, groups: Vec::with_capacity(rows.len()) };
+        let (path, groups) = (input.path.clone(), Vec::with_capacity(rows.len()));
+        let mut layout = Self { path, contents, texts, names, groups };
         for rows in rows {
             let start = layout.rows();
             let end = start.checked_add(rows);
@@ -187,39 +190,23 @@ impl Layout {
     }
 
     /// The damage behind the last row group, if there is some.
-    pub fn damage_at_end(&self, input: &Input) -> Option<Damage> {
+    pub fn damage_at_end(&self) -> Option<Damage> {
         let Contents::Arrow(messages) = &self.contents else { return None };
         let (offset, (kind, why), documents) = messages.end.as_ref()?;
-        Some(Damage { documents: *documents, ..Damage::of_file(&input.path, *offset, *kind, why) })
+        Some(Damage { documents: *documents, ..Damage::of_file(&self.path, *offset, *kind, why) })
     }
 
     /// Tells which rows are lost: so many of a row group, from this row of the file on, that are not among the kept.
-    pub fn not_kept(
-        &self,
-        path: &Path,
-        group: usize,
-        row: u64,
-        documents: u64,
-        cause: DamageCause,
-    ) -> Damage {
-        let (kind, detail) = cause;
+    pub fn not_kept(&self, group: usize, row: u64, documents: u64, (kind, detail): DamageCause) -> Damage {
         let called = self.group_called();
         let detail = format!("{detail}; {documents} documents of {called} {group} are not among the kept");
-        self.damage_of_rows(path, group, row, documents, (kind, detail))
+        self.lost_rows(group, row, documents, (kind, detail))
     }
 
     /// Tells that so many rows of a row group are lost, from this row of the file on.
-    pub fn damage_of_rows(
-        &self,
-        path: &Path,
-        group: usize,
-        row: u64,
-        documents: u64,
-        cause: DamageCause,
-    ) -> Damage {
+    pub fn lost_rows(&self, group: usize, row: u64, documents: u64, (kind, detail): DamageCause) -> Damage {
         let place = Place { offset: self.groups[group].offset, ..Place::default() };
-        let (kind, detail) = cause;
-        Damage { documents: Some(documents), ..Damage::at(path, Some(row), place, kind, detail) }
+        Damage { documents: Some(documents), ..Damage::at(&self.path, Some(row), place, kind, detail) }
     }
 
     /// The row group that a row stands in.

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::ArrayRef;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
@@ -180,8 +180,8 @@ impl OpenColumn {
     }
 }
 
-/// The columns of texts and of names; none where a name is not there, or why it cannot be used.
-type OpenGroup = (Vec<OpenColumn>, [Result<Option<OpenColumn>, &'static str>; NAMES]);
+/// The columns of texts and of names; none where a name is not there or cannot be used.
+type OpenGroup = (Vec<OpenColumn>, [Option<OpenColumn>; NAMES]);
 
 /// Rows of a row group, in order: all of them, or some.
 #[derive(Debug)]
@@ -234,7 +234,7 @@ impl RowGroup {
     fn open(&self) -> Result<OpenGroup, DamageCause> {
         match &self.layout.contents {
             Contents::Parquet(footer) => guarded(|| self.open_parquet(footer)),
-            Contents::Arrow(messages) => self.open_arrow(messages),
+            Contents::Arrow(messages) => guarded(|| self.open_arrow(messages)),
         }
     }
 
@@ -252,34 +252,22 @@ impl RowGroup {
         let texts = self.layout.texts.iter().map(open).collect::<Result<_, _>>()?;
         // A name that cannot be read shows when it is asked for.
         let names = self.layout.names.each_ref();
-        Ok((texts, names.map(|name| Ok(name.as_ref().and_then(|column| open(column).ok())))))
+        Ok((texts, names.map(|name| name.as_ref().and_then(|column| open(column).ok()))))
     }
 
-    /// Decodes the wanted columns of a record batch; without names, if these keep it from being decoded.
-    fn open_arrow(&self, messages: &Messages) -> Result<OpenGroup, DamageCause> {
+    /// Decodes the wanted columns of a record batch.
+    fn open_arrow(&self, messages: &Messages) -> Result<OpenGroup, ParquetError> {
         let Layout { texts, names, .. } = &*self.layout;
-        let decode = |columns: &mut Vec<usize>| -> Result<RecordBatch, DamageCause> {
-            columns.sort_unstable();
-            columns.dedup();
-            guarded(|| {
-                let stored = Stored::open(&self.input)?;
-                messages.decoder(columns)?.batch(&stored, self.index, self.selection.as_deref())
-            })
-        };
         let mut columns: Vec<usize> = texts.iter().chain(names.iter().flatten()).map(|it| it.root).collect();
-        let decoded = match decode(&mut columns) {
-            Ok(decoded) => decoded,
-            Err(_) => {
-                columns = texts.iter().map(|text| text.root).collect();
-                decode(&mut columns)?
-            }
-        };
+        columns.sort_unstable();
+        columns.dedup();
+        let stored = Stored::open(&self.input)?;
+        let decoded = messages.decoder(&columns)?.batch(&stored, self.index, self.selection.as_deref())?;
         let open = |column: &ValueColumn| {
             let at = columns.binary_search(&column.root).ok()?;
             Some(OpenColumn::Arrow(decoded.column(at).clone()))
         };
-        let name = |column: &ValueColumn| open(column).ok_or("does not decode in its record batch");
-        let names = names.each_ref().map(|column| column.as_ref().map(name).transpose());
+        let names = names.each_ref().map(|column| column.as_ref().and_then(open));
         Ok((texts.iter().filter_map(open).collect(), names))
     }
 
@@ -294,16 +282,13 @@ impl RowGroup {
         })?;
         let mut names = [const { NameValues::Ok(None) }; NAMES];
         for ((names, open), column) in names.iter_mut().zip(&mut open_names).zip(&layout.names) {
-            let (Ok(Some(name)), Some(column)) = (&mut *open, column) else {
-                *names = open.as_ref().map_or_else(|why| Err(*why), |_| Ok(None));
-                continue;
-            };
+            let (Some(name), Some(column)) = (&mut *open, column) else { continue };
             match guarded(|| name.next(&next, column)) {
                 Ok(values) => *names = Ok(Some(values)),
                 Err(flaw) if self.batch > 1 => return Err(flaw),
                 Err(_) => {
                     *names = Err("does not decode from here to the end of its row group");
-                    *open = Ok(None);
+                    *open = None;
                 }
             }
         }
@@ -333,8 +318,7 @@ impl RowGroup {
                 let called = self.layout.group_called();
                 let detail = format!("{called} {group}, column {text:?}: {detail}; {lost} rows lost");
                 let row = self.layout.groups[group].rows.start + self.done as u64;
-                let damage = self.layout.damage_of_rows(&self.input.path, group, row, lost, (kind, detail));
-                part.add(damage);
+                part.add(self.layout.lost_rows(group, row, lost, (kind, detail)));
                 part.records += lost;
                 self.done = self.rows;
                 None
@@ -395,7 +379,7 @@ impl Rows {
         }
         let index = self.next;
         match self.layout.groups.get(index) {
-            None => self.layout.damage_at_end(&self.input).into_iter().for_each(|damage| part.add(damage)),
+            None => self.layout.damage_at_end().into_iter().for_each(|damage| part.add(damage)),
             Some(head) if head.rows.end > u64::from(u32::MAX) => {
                 let kind = DamageKind::TooLarge;
                 let detail = "the rest of the file is not read";
