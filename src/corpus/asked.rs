@@ -5,7 +5,7 @@ use super::damage::{DamageKind, FileReading};
 use super::document::Document;
 use super::filetype::Format;
 use super::input::{Input, ReadInput};
-use super::jsonl::{JsonlFields, field_names};
+use super::jsonl::{JsonlFields, TOLD, field_names};
 use super::options::ReadOptions;
 use super::parquet;
 use super::reader::{Block, Reader};
@@ -15,9 +15,6 @@ use crate::{Error, Result};
 
 /// Documents that are looked at before a field is said to be missing.
 const DOCUMENTS: u64 = 10_000;
-
-/// Names of fields that are reported.
-pub(crate) const TOLD: usize = 30;
 
 /// Something that documents need.
 pub(crate) struct Needed {

@@ -19,7 +19,7 @@ pub(crate) enum End {
 /// Where members or frames start, seen from the bytes at hand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberStarts<'a> {
-    starts: Option<&'a VecDeque<Start>>,
+    starts: &'a VecDeque<Start>,
     /// Decoded offset of the first byte at hand.
     origin: u64,
     /// The first byte at hand stands at the start of a line.
@@ -28,25 +28,21 @@ pub(crate) struct MemberStarts<'a> {
 
 impl<'a> MemberStarts<'a> {
     pub fn new(starts: &'a VecDeque<Start>, origin: u64, line_start: bool) -> Self {
-        Self { starts: Some(starts), origin, line_start }
+        Self { starts, origin, line_start }
     }
 
     /// No members.
     pub fn none() -> Self {
-        Self { starts: None, origin: 0, line_start: true }
+        Self { starts: const { &VecDeque::new() }, origin: 0, line_start: true }
     }
 
     /// The starts at positions from `from` up to, but without, `to`.
     pub fn between(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + use<'a> {
         let origin = self.origin;
         let (from, to) = (origin + from as u64, origin + to as u64);
-        self.starts.into_iter().flat_map(move |starts| {
-            let first = starts.partition_point(|s| s.decoded < from);
-            starts
-                .range(first..)
-                .take_while(move |s| s.decoded < to)
-                .map(move |s| (s.decoded - origin) as usize)
-        })
+        let first = self.starts.partition_point(|s| s.decoded < from);
+        let within = self.starts.range(first..).take_while(move |s| s.decoded < to);
+        within.map(move |s| (s.decoded - origin) as usize)
     }
 
     /// True if a member starts there.

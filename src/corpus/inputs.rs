@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::asked::{TOLD, names_there};
+use super::asked::names_there;
 use super::csv::CsvHeader;
 use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind, unreadable};
@@ -22,7 +22,7 @@ use super::filetype::{
 use super::guard::caught;
 use super::gzip_header::{HEADER_CAP, behind_header};
 use super::input::Input;
-use super::jsonl::{self, JsonlFields};
+use super::jsonl::{self, JsonlFields, TOLD};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
 use super::options::{ReadOptions, pool};
@@ -238,8 +238,8 @@ impl Input {
 
     fn of_content(path: &Path, storage: &Storage, options: &DiscoverOptions) -> io::Result<Self> {
         let head = head(storage)?;
-        if utf16_of(&head).is_some() {
-            return in_utf8(path, storage, options);
+        if let Some(unit) = utf16_of(&head) {
+            return in_utf8(path, storage, unit, options);
         }
         let FileType { mut format, compression, is_read } = FileType::of(path, &head, options.format);
         let mut header = Ok(None);
@@ -307,21 +307,19 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
 /// Where streams are copied to.
 const SPOOLED: &str = "simflip-input";
 
-/// Copies text in UTF-16 to a temporary file in UTF-8. U+FFFD stands for halves of surrogate pairs.
-fn in_utf8(name: &Path, original: &Storage, options: &DiscoverOptions) -> io::Result<Input> {
+/// Copies text in UTF-16, whose pairs of bytes `unit` decodes, to a temporary file in UTF-8. U+FFFD stands for halves of
+/// surrogate pairs.
+fn in_utf8(
+    name: &Path,
+    original: &Storage,
+    unit: fn([u8; 2]) -> u16,
+    options: &DiscoverOptions,
+) -> io::Result<Input> {
     let (stored, file) = Unfinished::private_file(&std::env::temp_dir().join(SPOOLED))?;
-    let (mut from, mut to) = (BufReader::new(original.open()?), BufWriter::new(file));
-    let mut pair = [0; 2];
-    from.read_exact(&mut pair)?;
-    let Some(unit) = utf16_of(&pair) else { return Err(io::ErrorKind::InvalidData.into()) };
+    let (from, mut to) = (BufReader::new(original.open()?), BufWriter::new(file));
     let mut failed = None;
-    let units = std::iter::from_fn(|| match from.read_exact(&mut pair) {
-        Ok(()) => Some(unit(pair)),
-        Err(error) => {
-            failed = Some(error).filter(|error| error.kind() != io::ErrorKind::UnexpectedEof);
-            None
-        }
-    });
+    let mut bytes = from.bytes().map_while(|byte| byte.map_err(|error| failed = Some(error)).ok());
+    let units = std::iter::from_fn(|| Some(unit([bytes.next()?, bytes.next()?])));
     for character in char::decode_utf16(units) {
         let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
         to.write_all(character.encode_utf8(&mut [0; 4]).as_bytes())?;
@@ -371,8 +369,8 @@ fn reason_by_content(
     /// The longest first line of JSON that is looked at.
     const LONGEST: usize = 128_000_000;
     let (head, fields) = (head(storage)?, &options.fields);
-    if utf16_of(&head).is_some() {
-        return reason_by_content(path, &in_utf8(path, storage, options)?.storage, options);
+    if let Some(unit) = utf16_of(&head) {
+        return reason_by_content(path, &in_utf8(path, storage, unit, options)?.storage, options);
     }
     let compression = Compression::by_magic(&head);
     if format_by_name(path) == Some(Format::Csv) {

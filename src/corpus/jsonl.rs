@@ -102,6 +102,9 @@ impl JsonlFields {
     }
 }
 
+/// Names of fields that are reported at most.
+pub(crate) const TOLD: usize = 30;
+
 /// The separator of two texts that are joined.
 pub(crate) const JOINT: &str = "\n";
 

@@ -46,9 +46,6 @@ pub(crate) struct StreamReader {
 /// A block holds a record for each of so many bytes of its size, if records are shorter than that.
 const SHORT: usize = 64;
 
-/// Decoded bytes of a record that is not whole, of which more are decoded in the next block's turn.
-const CARRY: usize = STEP;
-
 impl StreamReader {
     /// Opens an input whose format is not columnar.
     ///
@@ -194,8 +191,8 @@ impl StreamReader {
             };
             let at_hand = limit - pos;
             if end == End::Unknown && at_hand < need.max(1) {
-                // The next block goes on from here.
-                if source.is_used_up() && at_hand <= CARRY {
+                // The next block goes on from here, unless a long record is not whole.
+                if source.is_used_up() && at_hand <= STEP {
                     return (pos, true);
                 }
                 if at_hand > most {
@@ -213,22 +210,18 @@ impl StreamReader {
             if at_hand == 0 {
                 self.finish_search(part);
                 if end == End::File {
-                    let n = self.feed.base + pos as u64;
-                    let flaw = match n {
+                    let (n, is_wet) = (self.feed.base + pos as u64, self.input.format == Format::Wet);
+                    let is_packed = split_name(&self.input.path).1 != Compression::None;
+                    let what = match n {
                         _ if self.records > 0 || self.damaged => None,
                         // Lines of JSON may be none, and so may the records of a member.
-                        0 if self.is_never_empty() && source.stored() == 0 => {
-                            Some((DamageKind::UnknownFormat, "no byte".to_owned()))
-                        }
-                        1.. if self.zeros || self.input.format == Format::Wet => {
-                            let n = counted(n, "byte", "bytes");
-                            let detail = format!("{n}, all of them blanks, line ends or zeros");
-                            Some((DamageKind::UnknownFormat, detail))
-                        }
-                        _ => None,
+                        0 => ((is_wet || is_packed) && source.stored() == 0).then(|| "no byte".to_owned()),
+                        n => (is_wet || self.zeros).then(|| {
+                            format!("{}, all of them blanks, line ends or zeros", counted(n, "byte", "bytes"))
+                        }),
                     };
-                    if let Some((kind, detail)) = flaw {
-                        part.add(Damage::of_file(&self.input.path, 0, kind, detail));
+                    if let Some(what) = what {
+                        part.add(Damage::of_file(&self.input.path, 0, DamageKind::UnknownFormat, what));
                     }
                     return (pos, false);
                 }
@@ -320,11 +313,6 @@ impl StreamReader {
             }
         }
         (pos, true)
-    }
-
-    /// True if a file of this name is never empty, even without documents.
-    fn is_never_empty(&self) -> bool {
-        self.input.format == Format::Wet || split_name(&self.input.path).1 != Compression::None
     }
 
     /// Decodes one step more, and forgets what was needed if something came that could change the answer.

@@ -55,17 +55,6 @@ pub(super) fn reader(
     })
 }
 
-/// Columns of values that a column of a table has.
-pub(super) fn leaves(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
-            leaves(field.data_type())
-        }
-        _ => 1,
-    }
-}
-
 fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
     offsets.iter().map(|at| at.as_usize()).collect()
 }

@@ -19,7 +19,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 use rayon::prelude::*;
 
-use super::columns::{BATCH_ROWS, leaves, reader};
+use super::columns::{BATCH_ROWS, reader};
 use super::family::{Family, FamilyInput, FileColumns, GROUPS, changed};
 use super::footer::{Footer, rebuilt};
 use super::guard::guarded;
@@ -199,9 +199,13 @@ impl RowForm {
     fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, ParquetError> {
         let mut writers = self.columns.create_column_writers(0)?.into_iter();
         let mut columns = Vec::new();
+        let Some(first) = sources.first() else { return Ok(Encoded { columns, rows: 0 }) };
+        let (fields, schema) = (first.metadata.schema().fields(), first.metadata.parquet_schema());
         // One after the other, so that of one only there are values in memory.
-        for field in sources.first().map_or(&Fields::empty(), |source| source.metadata.schema().fields()) {
-            let mut of_field: Vec<_> = writers.by_ref().take(leaves(field.data_type())).collect();
+        for (number, field) in fields.iter().enumerate() {
+            let leaves = (columns.len()..schema.num_columns())
+                .take_while(|&leaf| schema.get_column_root_idx(leaf) == number);
+            let mut of_field: Vec<_> = writers.by_ref().take(leaves.count()).collect();
             let at = columns.len()..columns.len() + of_field.len();
             for source in sources {
                 source.each_batch(at.clone(), |array| {

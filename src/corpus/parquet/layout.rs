@@ -10,9 +10,10 @@ use super::stored::Stored;
 use crate::corpus::damage::{Damage, DamageCause, DamageKind, unreadable};
 use crate::corpus::filetype::Format;
 use crate::corpus::input::Input;
-use crate::corpus::jsonl::JsonlFields;
+use crate::corpus::jsonl::{JsonlFields, TOLD};
 use crate::corpus::options::ReadOptions;
 use crate::document::{DocId, Place};
+use crate::wording::first_of;
 
 /// Columns besides the text.
 pub(super) const NAMES: usize = 5;
@@ -71,16 +72,6 @@ pub(crate) fn held(input: &Input) -> u64 {
     }
 }
 
-/// The first names of columns, for a person.
-fn listed(columns: &[ValueColumn]) -> String {
-    const LISTED: usize = 40;
-    let mut names: Vec<String> = columns.iter().take(LISTED).map(ValueColumn::called).collect();
-    if columns.len() > LISTED {
-        names.push(format!("and {} more", columns.len() - LISTED));
-    }
-    names.join(", ")
-}
-
 /// The column of a name: as the format has it, or as [`ValueColumn::called`]; `/a/b` is `a.b`.
 fn find_column(columns: &[ValueColumn], name: &str) -> Option<ValueColumn> {
     let dotted = name.strip_prefix('/').map(|pointer| pointer.replace('/', "."));
@@ -91,7 +82,8 @@ fn find_column(columns: &[ValueColumn], name: &str) -> Option<ValueColumn> {
 
 /// The columns of the text.
 fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<ValueColumn>, DamageCause> {
-    let advice = || format!("--text-field names another one of {}", listed(columns));
+    let names = || first_of(columns.iter().map(ValueColumn::called), TOLD);
+    let advice = || format!("--text-field names another one of {}", names());
     let text_column = |name: &str| {
         // Of a conversation, what its messages say.
         let messages =
