@@ -271,11 +271,6 @@ pub(crate) fn stem(name: &str) -> &str {
     stem
 }
 
-/// The format that a file's name tells.
-pub(crate) fn format_by_name(path: &Path) -> Option<Format> {
-    by_name(path).0
-}
-
 /// True if a file's name has this ending, but for that of a compression.
 pub(crate) fn is_called(path: &Path, ending: &str) -> bool {
     split_name(path).0.ends_with(ending)
@@ -310,7 +305,7 @@ pub(crate) fn split_name(path: &Path) -> (String, Compression) {
 }
 
 /// The type of a file by its name: its format, if the name tells it, and its compression.
-fn by_name(path: &Path) -> (Option<Format>, Compression) {
+pub(crate) fn by_name(path: &Path) -> (Option<Format>, Compression) {
     let (stem, compression) = split_name(path);
     let endings = [
         (Format::Wet, &[".wet", ".warc", ".warc.txt"][..]),

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::damage::{Damage, DamageCause, DamageKind, FileReading, unreadable};
 use super::filetype::{HTML, TEXT, ends_with, is_document, looks_like_html, split_name};
-use super::inputs::{Files, PassedOver, find_files};
+use super::inputs::{DiscoverOptions, FoundFiles, PassedOver, is_stream};
 use super::options::{ReadOptions, pool};
 use super::write::pack;
-use crate::making::{NewFile, check_file};
+use crate::making::{NewFile, check_file, is_address};
 use crate::{Error, Result};
 
 /// The files to gather, and the file of lines to make.
@@ -74,7 +74,15 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         return Err(Error::parameter("out", job.out.display(), expected));
     }
     check_file("out", &job.out, "an earlier one", |_| false)?;
-    let Files { files, broken, passed_over } = find_files(&job.inputs, is_document)?;
+    if let Some(other) = job.inputs.iter().find(|path| is_address(path) || is_stream(path)) {
+        let expected = "files and folders of this machine; this is a stream or an address";
+        return Err(Error::parameter("inputs", other.display(), expected));
+    }
+    let options = DiscoverOptions::default();
+    let FoundFiles { files, broken, passed_over, .. } =
+        FoundFiles::of(&job.inputs, &options, Some(is_document))?;
+    let mut files: Vec<_> = files.into_iter().map(|(real, (shown, _))| (real, shown)).collect();
+    files.sort_by(|(_, a), (_, b)| a.cmp(b));
     if files.is_empty() && broken.is_empty() {
         let names = TEXT.into_iter().chain(HTML).collect::<Vec<_>>().join(", ");
         let skipped = passed_over.message().map(|message| format!(". {message}"));

@@ -17,7 +17,7 @@ use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind, unreadable};
 use super::data_set::{self, DataSet};
 use super::filetype::{
-    Compression, FileType, Format, foreign, format_by_name, guess, is_called, is_document, skip_blank, utf16_of,
+    Compression, FileType, Format, by_name, foreign, guess, is_called, is_document, skip_blank, utf16_of,
 };
 use super::guard::caught;
 use super::gzip_header::{HEADER_CAP, behind_header};
@@ -373,7 +373,7 @@ fn reason_by_content(
         return reason_by_content(path, &in_utf8(path, storage, unit, options)?.storage, options);
     }
     let compression = Compression::by_magic(&head);
-    if format_by_name(path) == Some(Format::Csv) {
+    if by_name(path).0 == Some(Format::Csv) {
         let header = CsvHeader::read(path, storage, compression)?;
         return Ok((!header.is_some_and(|it| it.has_text(fields))).then_some(Reason::NoDocuments));
     }
@@ -399,7 +399,7 @@ fn reason_by_content(
 /// True if a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
     let (storage, options) = (Storage::File(path.to_path_buf()), DiscoverOptions::default());
-    format_by_name(path) == Some(Format::Csv)
+    by_name(path).0 == Some(Format::Csv)
         && reason_by_content(path, &storage, &options).is_ok_and(|reason| reason.is_some())
 }
 
@@ -433,23 +433,24 @@ impl Entry {
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
-struct FoundFiles<'a> {
+pub(crate) struct FoundFiles<'a> {
     options: &'a DiscoverOptions,
     /// Which files of folders are wanted by their names, where it is not those of documents.
     wanted: Option<fn(&Path) -> bool>,
     /// Real path or address to the spelling to show, and where the bytes are.
-    files: BTreeMap<PathBuf, (PathBuf, Storage)>,
+    pub files: BTreeMap<PathBuf, (PathBuf, Storage)>,
     folders: HashSet<PathBuf>,
     /// The objects below an address: a store lists them all at once.
     listed: BTreeMap<PathBuf, Arc<Object>>,
-    broken: BTreeMap<PathBuf, DamageCause>,
+    /// What cannot be opened, with the reason.
+    pub broken: BTreeMap<PathBuf, DamageCause>,
     streams: Vec<Input>,
-    passed_over: PassedOver,
+    pub passed_over: PassedOver,
 }
 
 impl<'a> FoundFiles<'a> {
     /// Whatever these paths name, in any order.
-    fn of(
+    pub fn of(
         paths: &[PathBuf],
         options: &'a DiscoverOptions,
         wanted: Option<fn(&Path) -> bool>,
@@ -603,7 +604,7 @@ impl<'a> FoundFiles<'a> {
                 (None, Entry::File(storage)) => self.file_of_folder(&path, storage)?,
                 (None, Entry::Other) => Some(Reason::NoFile),
                 (None, Entry::Unknown(error))
-                    if format_by_name(&path).is_some_and(|format| format != Format::Csv) =>
+                    if by_name(&path).0.is_some_and(|format| format != Format::Csv) =>
                 {
                     self.cannot_open(&path, &error);
                     None
@@ -620,7 +621,7 @@ impl<'a> FoundFiles<'a> {
     /// Takes a folder's file if it is one of documents, as its name says, or else its content; says why it is not read
     /// otherwise.
     fn file_of_folder(&mut self, path: &Path, storage: Storage) -> Result<Option<Reason>> {
-        let reason = match (self.wanted, format_by_name(path)) {
+        let reason = match (self.wanted, by_name(path).0) {
             (Some(is_wanted), _) if !is_wanted(path) => return Ok(Some(Reason::OtherName)),
             (None, None) if !is_called(path, ".json") => return Ok(Some(Reason::OtherName)),
             // Tables hold documents at times, and other things more often; and so does JSON.
@@ -821,34 +822,6 @@ pub(crate) fn gone(path: &Path) -> Option<String> {
 /// True if a path is read once and gone: standard input, a pipe, a device.
 pub(crate) fn is_stream(path: &Path) -> bool {
     path == Path::new("-") || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-/// Files that are found by their names alone.
-pub(crate) struct Files {
-    /// Real path, and the spelling to show, in the order of these.
-    pub files: Vec<(PathBuf, PathBuf)>,
-    /// Entries that cannot be looked at, with the reason.
-    pub broken: BTreeMap<PathBuf, DamageCause>,
-    pub passed_over: PassedOver,
-}
-
-/// Finds the files that are named, whatever they are called, and those of folders that are wanted.
-///
-/// # Errors
-/// [`Error::Core`] for a stream, which is no file.
-pub(crate) fn find_files(paths: &[PathBuf], is_wanted: fn(&Path) -> bool) -> Result<Files> {
-    let options = DiscoverOptions::default();
-    if let Some(address) = paths.iter().find(|path| is_address(path)) {
-        let expected = "files and folders of this machine; this is an address";
-        return Err(Error::parameter("inputs", address.display(), expected));
-    }
-    if let Some(stream) = paths.iter().find(|path| is_stream(path)) {
-        return Err(Error::parameter("inputs", stream.display(), "files and folders; this is a stream"));
-    }
-    let found = FoundFiles::of(paths, &options, Some(is_wanted))?;
-    let mut files: Vec<_> = found.files.into_iter().map(|(real, (shown, _))| (real, shown)).collect();
-    files.sort_by(|a, b| a.1.cmp(&b.1));
-    Ok(Files { files, broken: found.broken, passed_over: found.passed_over })
 }
 
 #[cfg(test)]

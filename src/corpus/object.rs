@@ -144,45 +144,36 @@ impl StorePlace {
 fn store_error(root: &str, error: &StoreError) -> io::Error {
     /// Answers of servers may be long.
     const LONGEST: usize = 600;
-    let (kind, advice) = match error {
-        StoreError::NotFound { .. } if root.starts_with("http") => {
-            (ErrorKind::NotFound, "there is nothing".into())
+    let is_there_nothing = matches!(error, StoreError::NotFound { .. });
+    let kind = if is_there_nothing { ErrorKind::NotFound } else { ErrorKind::Other };
+    let advice = match (error, root.split(':').next().unwrap_or_default()) {
+        (StoreError::NotFound { .. }, "http" | "https") => "there is nothing",
+        (StoreError::NotFound { .. }, _) => {
+            "there is no such object, or no such bucket; an address that ends in / names all below it"
         }
-        StoreError::NotFound { .. } => {
-            let advice =
-                "there is no such object, or no such bucket; an address that ends in / names all below it";
-            (ErrorKind::NotFound, advice.into())
+        (StoreError::NotSupported { .. }, _) => {
+            "the server does not answer requests for a part of a file; download it first"
         }
-        StoreError::NotSupported { .. } => {
-            let advice = "the server does not answer requests for a part of a file; download it first";
-            (ErrorKind::Other, advice.into())
+        (_, "s3") => {
+            "the store does not answer as it should; see AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+             AWS_SKIP_SIGNATURE=true for a public bucket, AWS_REGION, AWS_ENDPOINT_URL, and AWS_ALLOW_HTTP=true for \
+             one without TLS"
         }
-        _ => (ErrorKind::Other, credentials(root)),
+        (_, "gs") => {
+            "the store does not answer as it should; see GOOGLE_SERVICE_ACCOUNT, or GOOGLE_SKIP_SIGNATURE=true for a \
+             public bucket"
+        }
+        (_, "az") => {
+            "the store does not answer as it should; see AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or \
+             AZURE_SKIP_SIGNATURE=true for a public container"
+        }
+        _ => "the server does not answer as it should",
     };
     let causes = successors(Some(error as &dyn Error), |&error| error.source()).map(ToString::to_string);
     let add = |all: String, more: String| if all.contains(&more) { all } else { format!("{all}: {more}") };
     let all = causes.reduce(add).unwrap_or_default();
     let all: String = all.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST).collect();
     io::Error::new(kind, format!("{advice} ({all})"))
-}
-
-/// Where keys and the like come from.
-fn credentials(root: &str) -> String {
-    let see = match root.split(':').next() {
-        Some("s3") if std::env::var_os("AWS_ACCESS_KEY_ID").is_none() => {
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
-        }
-        Some("s3") => {
-            "see AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP=true for one without TLS, and the keys"
-        }
-        Some("gs") => "see GOOGLE_SERVICE_ACCOUNT, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
-        Some("az") => {
-            "see AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or AZURE_SKIP_SIGNATURE=true for a public \
-             container"
-        }
-        _ => return "the server does not answer as it should".to_owned(),
-    };
-    format!("the store does not answer as it should; {see}")
 }
 
 /// An ETag as answers have it. Lists of Azure have it without quotes, those of others not at all.

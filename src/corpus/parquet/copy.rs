@@ -196,50 +196,50 @@ struct RowForm {
 type FileWriter = SerializedFileWriter<BufWriter<File>>;
 
 impl RowForm {
-    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, ParquetError> {
-        let mut writers = self.columns.create_column_writers(0)?.into_iter();
-        let mut columns = Vec::new();
-        let Some(first) = sources.first() else { return Ok(Encoded { columns, rows: 0 }) };
-        let (fields, schema) = (first.metadata.schema().fields(), first.metadata.parquet_schema());
-        // One after the other, so that of one only there are values in memory.
-        for (number, field) in fields.iter().enumerate() {
-            let leaves = (columns.len()..schema.num_columns())
-                .take_while(|&leaf| schema.get_column_root_idx(leaf) == number);
-            let mut of_field: Vec<_> = writers.by_ref().take(leaves.count()).collect();
-            let at = columns.len()..columns.len() + of_field.len();
-            for source in sources {
-                source.each_batch(at.clone(), |array| {
-                    let leaves = compute_leaves(field, array)?;
-                    of_field.iter_mut().zip(&leaves).try_for_each(|(writer, leaf)| writer.write(leaf))
-                })?;
+    /// Encodes the rows of some sources.
+    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, DamageCause> {
+        guarded(|| {
+            let mut writers = self.columns.create_column_writers(0)?.into_iter();
+            let mut columns = Vec::new();
+            let Some(first) = sources.first() else { return Ok(Encoded { columns, rows: 0 }) };
+            let (fields, schema) = (first.metadata.schema().fields(), first.metadata.parquet_schema());
+            // One after the other, so that of one only there are values in memory.
+            for (number, field) in fields.iter().enumerate() {
+                let leaves = (columns.len()..schema.num_columns())
+                    .take_while(|&leaf| schema.get_column_root_idx(leaf) == number);
+                let mut of_field: Vec<_> = writers.by_ref().take(leaves.count()).collect();
+                let at = columns.len()..columns.len() + of_field.len();
+                for source in sources {
+                    let mut write = |array: &ArrayRef| {
+                        let leaves = compute_leaves(field, array)?;
+                        of_field.iter_mut().zip(&leaves).try_for_each(|(writer, leaf)| writer.write(leaf))
+                    };
+                    guarded(|| source.each_batch(at.clone(), &mut write)).map_err(|(_, detail)| {
+                        ParquetError::General(format!("column {:?}: {detail}", field.name()))
+                    })?;
+                }
+                for writer in of_field {
+                    columns.push(writer.close()?);
+                }
             }
-            for writer in of_field {
-                columns.push(writer.close()?);
-            }
-        }
-        Ok(Encoded { columns, rows: sources.iter().map(|source| source.rows.len() as u64).sum() })
+            Ok(Encoded { columns, rows: sources.iter().map(|source| source.rows.len() as u64).sum() })
+        })
     }
 
     /// Encodes the sources of a row group, without those that turn out to be damaged.
     fn settle<'a>(&self, sources: Vec<CopySource<'a>>) -> Result<Settled<'a>, ParquetError> {
-        let encode = |sources: &[CopySource<'_>]| {
-            guarded(|| self.encode(sources)).map_err(|(_, detail)| ParquetError::General(detail))
-        };
-        let failure = match encode(&sources) {
-            Ok(encoded) => return Ok((encoded, sources, Vec::new())),
-            Err(failure) => failure,
-        };
+        if let Ok(encoded) = self.encode(&sources) {
+            return Ok((encoded, sources, Vec::new()));
+        }
         let (mut good, mut lost) = (Vec::new(), Vec::new());
         for source in sources {
-            match source.check() {
-                Ok(()) => good.push(source),
+            match self.encode(std::slice::from_ref(&source)) {
+                Ok(_) => good.push(source),
                 Err(flaw) => lost.push(source.lost(flaw)),
             }
         }
-        match lost.is_empty() {
-            true => Err(failure),
-            false => Ok((encode(&good)?, good, lost)),
-        }
+        let encoded = self.encode(&good).map_err(|(_, detail)| ParquetError::General(detail))?;
+        Ok((encoded, good, lost))
     }
 }
 
@@ -357,16 +357,6 @@ impl CopySource<'_> {
             0 => Ok(()),
             _ => Err(ParquetError::EOF("the column ends before its row group".to_owned())),
         }
-    }
-
-    /// Decodes every value that is to be copied.
-    fn check(&self) -> Result<(), DamageCause> {
-        for (column, descriptor) in self.metadata.parquet_schema().columns().iter().enumerate() {
-            guarded(|| self.each_batch(column..column + 1, |_| Ok(()))).map_err(|(kind, detail)| {
-                (kind, format!("column {:?}: {detail}", descriptor.path().string()))
-            })?;
-        }
-        Ok(())
     }
 
     /// The damage of rows that are lost.
