@@ -5,11 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow_schema::Fields;
+use parquet::schema::types::TypePtr;
 use serde::{Deserialize, Serialize};
 
+use super::csv::CsvHeader;
 use super::damage::Damage;
-use super::filetype::Format;
+use super::filetype::{Compression, Format};
 use crate::document::{DocId, Place};
 use crate::format::{self, Results};
 
@@ -163,15 +167,42 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
 const DIGITS: usize = 5;
 
+/// The columns of a table: those that all inputs of a file have whose documents go there.
+#[derive(PartialEq)]
+pub(crate) enum KeptColumns {
+    /// None: records, or a table that is empty.
+    None,
+    Csv(Arc<CsvHeader>),
+    Parquet(TypePtr),
+    Arrow(Fields),
+}
+
+/// A file that is to be written, or, where a size is set, several: its place, how it is stored, and the inputs
+/// whose documents go there.
+pub(crate) struct Target {
+    pub path: PathBuf,
+    pub format: Format,
+    pub compression: Compression,
+    pub shards: Vec<u32>,
+    pub columns: KeptColumns,
+    /// Rows of these inputs, and of the largest row group of one (Parquet).
+    pub rows: u64,
+    pub largest: u64,
+}
+
+impl Target {
+    /// What stands before all records (CSV).
+    pub fn header(&self) -> Option<&CsvHeader> {
+        if let KeptColumns::Csv(header) = &self.columns { Some(header) } else { None }
+    }
+}
+
 /// Files that are written one after the other: one, or, where a size is set, several. The folder that they are in has
 /// not its name yet.
 pub(crate) struct NumberedFiles<'a> {
-    path: &'a Path,
+    pub target: &'a Target,
     /// Stored bytes that no file has more of, unless it holds one document alone.
     pub size: Option<u64>,
-    format: Format,
-    /// All inputs whose documents go there.
-    shards: &'a [u32],
     /// The files that are whole.
     pub whole: Vec<KeptFile>,
     /// Documents in the file that is written, and the inputs of which they are.
@@ -180,19 +211,19 @@ pub(crate) struct NumberedFiles<'a> {
 }
 
 impl<'a> NumberedFiles<'a> {
-    pub fn new(path: &'a Path, size: Option<u64>, format: Format, shards: &'a [u32]) -> Self {
-        Self { path, size, format, shards, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
+    pub fn new(target: &'a Target, size: Option<u64>) -> Self {
+        Self { target, size, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
     }
 
     /// The path of the file that is written: where a size is set, it has a number, counted from 1:
     /// `kept-00001.csv.gz`, `kept-2-00001.csv.gz`.
     pub fn path(&self) -> PathBuf {
         if self.size.is_none() {
-            return self.path.to_path_buf();
+            return self.target.path.clone();
         }
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = self.target.path.file_name().unwrap_or_default().to_string_lossy();
         let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
-        self.path.with_file_name(format!("{stem}-{:0DIGITS$}.{ending}", self.whole.len() + 1))
+        self.target.path.with_file_name(format!("{stem}-{:0DIGITS$}.{ending}", self.whole.len() + 1))
     }
 
     /// Creates the file that is to be written.
@@ -215,10 +246,10 @@ impl<'a> NumberedFiles<'a> {
         let of_shards = mem::take(&mut self.of_shards);
         self.whole.push(KeptFile {
             path: self.path(),
-            format: self.format,
+            format: self.target.format,
             documents: mem::take(&mut self.documents),
             stored_bytes: file.get_ref().metadata()?.len(),
-            shards: if self.size.is_some() { of_shards } else { self.shards.to_vec() },
+            shards: if self.size.is_some() { of_shards } else { self.target.shards.clone() },
         });
         Ok(())
     }

@@ -52,9 +52,7 @@ impl Reader {
             None if input.format.is_columnar() => {
                 parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows)))
             }
-            None => {
-                StreamReader::open(read).map(|reader| Self::Stream(Box::new(reader))).map_err(unreadable)
-            }
+            None => StreamReader::open(read).map(|reader| Self::Stream(Box::new(reader))).map_err(unreadable),
         };
         opened.unwrap_or_else(|(kind, detail)| {
             Self::Closed(Some(Damage::of_file(&input.path, 0, kind, detail)))

@@ -150,7 +150,8 @@ impl ReadInput<'_> {
             return Err((DamageKind::Malformed, detail));
         }
         let wet::Fields { record_id: id, url, language, not_utf8, .. } = header;
-        let bad_names: Vec<String> = not_utf8.map(|name| format!("{name} is not UTF-8")).into_iter().collect();
+        let bad_names: Vec<String> =
+            not_utf8.map(|name| format!("{name} is not UTF-8")).into_iter().collect();
         Ok(page.map(|page| RecordContent { id, url, language, bad_names, ..page }))
     }
 }

@@ -53,8 +53,13 @@ impl StreamReader {
     /// What keeps the file from being opened.
     pub fn open(read: ReadInput<'_>) -> std::io::Result<Self> {
         let ReadInput { shard, input, options } = read;
-        let source =
-            Source::new(input.storage.open()?, input.compression, input.format, &input.dictionary, &options.rules)?;
+        let source = Source::new(
+            input.storage.open()?,
+            input.compression,
+            input.format,
+            &input.dictionary,
+            &options.rules,
+        )?;
         let claims = match input.compression {
             Compression::Gzip if options.threads > 1 => match input.storage.open()? {
                 StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),

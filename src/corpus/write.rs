@@ -13,12 +13,11 @@ use std::thread;
 use libdeflater::{CompressionLvl, Compressor};
 use rayon::prelude::*;
 
-use super::csv::CsvHeader;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, is_called_tsv, stem};
 use super::input::{Input, ReadInput};
-use super::kept::{EachKept, Kept, KeptDocuments, KeptFiles, NumberedFiles};
+use super::kept::{EachKept, Kept, KeptColumns, KeptDocuments, KeptFiles, NumberedFiles, Target};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -28,20 +27,8 @@ use crate::document::{DocId, Place};
 use crate::hash::murmur3_x64_128;
 use crate::{Error, Result};
 
-/// A file that is to be written, or, where a size is set, several: its place, how it is stored, and the inputs
-/// whose documents go there.
-struct Target {
-    path: PathBuf,
-    format: Format,
-    compression: Compression,
-    shards: Vec<u32>,
-    /// The columns (CSV).
-    header: Option<Arc<CsvHeader>>,
-}
-
 /// A file, or a part of one that has no name. Where a size is set, it is the last of several.
 struct Output<'a> {
-    target: &'a Target,
     files: NumberedFiles<'a>,
     writer: BufWriter<File>,
     /// Its first record is another's, and so are the files that it goes to.
@@ -73,14 +60,13 @@ struct OutputMark {
 impl<'a> Output<'a> {
     /// A file of the target, or a part of it in a file without a name, to be appended.
     fn new(target: &'a Target, size: Option<u64>, is_part: bool) -> Result<Self> {
-        let files = NumberedFiles::new(&target.path, size, target.format, &target.shards);
+        let files = NumberedFiles::new(target, size);
         let dir = target.path.parent().unwrap_or(Path::new("."));
         let writer = match is_part {
             true => tempfile::tempfile_in(dir).map(|file| BufWriter::with_capacity(1 << 20, file)),
             false => files.create(),
         };
         Ok(Self {
-            target,
             writer: writer.map_err(|error| Error::io(files.path(), error))?,
             files,
             is_part,
@@ -98,7 +84,7 @@ impl<'a> Output<'a> {
     /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
     /// near their size, and no two lines together exceed it.
     fn lines_at_once(&self) -> usize {
-        let header = self.target.header.as_ref().map_or(0, |header| header.bytes.len() as u64);
+        let header = self.files.target.header().map_or(0, |header| header.bytes.len() as u64);
         let few = |size: u64| usize::try_from(size.saturating_sub(header) / 16).unwrap_or(usize::MAX);
         self.files.size.map_or(usize::MAX, few)
     }
@@ -109,7 +95,7 @@ impl<'a> Output<'a> {
 
     /// Begins with the first document: `date` is its own.
     fn begin(&mut self, date: impl FnOnce() -> io::Result<String>) -> Result<(), Broken> {
-        if self.target.format == Format::Wet && self.date.is_none() {
+        if self.files.target.format == Format::Wet && self.date.is_none() {
             self.date = Some(date()?);
         }
         Ok(self.head()?)
@@ -120,14 +106,14 @@ impl<'a> Output<'a> {
         if self.is_part || self.stored_bytes > 0 {
             return Ok(());
         }
-        let head = match (&self.date, &self.target.header) {
+        let head = match (&self.date, self.files.target.header()) {
             (Some(date), _) => {
                 warcinfo(date, &self.files.path().file_name().unwrap_or_default().to_string_lossy())
             }
             (None, Some(header)) => [&header.bytes[..], b"\n"].concat(),
             (None, None) => return Ok(()),
         };
-        let head = pack(&head, self.target.compression)?;
+        let head = pack(&head, self.files.target.compression)?;
         self.write(&head)
     }
 
@@ -255,12 +241,12 @@ impl<'a> Output<'a> {
 
     fn finish(mut self) -> Result<Kept> {
         // A gzip file of no member would be none, nor is an empty file one of WARC.
-        if self.target.format == Format::Wet {
+        if self.files.target.format == Format::Wet {
             self.date.get_or_insert_with(|| date(b""));
         }
         self.head()?;
         if self.stored_bytes == 0 {
-            let empty = pack(&[], self.target.compression)?;
+            let empty = pack(&[], self.files.target.compression)?;
             self.write(&empty)?;
         }
         self.end_file()?;
@@ -436,55 +422,14 @@ impl KeptJob<'_> {
     /// [`Error::Io`] if `dir` cannot be written to.
     pub fn write(&self, dir: &Path) -> Result<Kept> {
         fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
-        let Self { files, inputs, options, .. } = *self;
-        let pool = pool(options.threads.max(1))?;
-        let names = names(inputs);
-        let mut targets: Vec<Target> = Vec::new();
-        for format in [Format::Wet, Format::Jsonl, Format::Csv] {
-            let of_format = (0u32..).zip(inputs).filter(|(_, input)| input.format == format);
-            let readable = of_format.clone().filter(|(_, input)| input.problem.is_none());
-            if files == KeptFiles::Each {
-                targets.extend(readable.map(|(shard, input)| Target {
-                    path: dir.join(&names[shard as usize]),
-                    format,
-                    compression: input.compression,
-                    shards: vec![shard],
-                    header: input.header.clone(),
-                }));
-                continue;
-            }
-            // Tables with other columns go to files of their own; an empty one has none at all.
-            let mut headers: Vec<Option<&Arc<CsvHeader>>> = Vec::new();
-            for header in readable.clone().map(|(_, input)| input.header.as_ref()) {
-                if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
-                    headers.retain(Option::is_some);
-                    headers.push(header);
-                }
-            }
-            for (number, header) in (1..).zip(headers) {
-                let is_of = |(_, input): &(u32, &Input)| match &input.header {
-                    Some(own) => header == Some(own),
-                    None => number == 1,
-                };
-                let all_are = |&it: &Compression| {
-                    readable.clone().filter(is_of).all(|(_, input)| input.compression == it)
-                };
-                let compression = [Compression::None, Compression::Zstd].into_iter().find(all_are);
-                let compression = compression.unwrap_or(Compression::Gzip);
-                let number = if number == 1 { String::new() } else { format!("-{number}") };
-                let ending = ending(format, false, compression);
-                targets.push(Target {
-                    path: dir.join(format!("kept{number}{ending}")),
-                    format,
-                    compression,
-                    shards: of_format.clone().filter(is_of).map(|(shard, _)| shard).collect(),
-                    header: header.cloned(),
-                });
-            }
-        }
-        let writer = KeptWriter { job: self, pool: &pool };
-        let write = |target: &Target| writer.write_target(target);
-        let written: Vec<Result<Kept>> = match files {
+        let pool = pool(self.options.threads.max(1))?;
+        let (targets, writer) = (self.targets(dir)?, KeptWriter { job: self, pool: &pool });
+        let write = |target: &Target| match &target.columns {
+            KeptColumns::None | KeptColumns::Csv(_) => writer.write_target(target),
+            KeptColumns::Parquet(schema) => parquet::write_parquet(self, target, schema, &pool),
+            KeptColumns::Arrow(_) => parquet::write_arrow(self, target),
+        };
+        let written: Vec<Result<Kept>> = match self.files {
             KeptFiles::One | KeptFiles::OfSize(_) => targets.iter().map(write).collect(),
             KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
         };
@@ -492,10 +437,81 @@ impl KeptJob<'_> {
         for written in written {
             kept.add(written?);
         }
-        for format in [Format::Parquet, Format::Arrow] {
-            kept.add(parquet::write_kept(format, self, &names, dir, &pool)?);
-        }
         Ok(kept)
+    }
+
+    /// The files to write: of each format one for all inputs with the same columns, or else one for each input.
+    fn targets(&self, dir: &Path) -> Result<Vec<Target>> {
+        let (names, is_each) = (names(self.inputs), self.files == KeptFiles::Each);
+        let mut targets = Vec::new();
+        for format in [Format::Wet, Format::Jsonl, Format::Csv, Format::Parquet, Format::Arrow] {
+            let (mut of_format, mut unread): (Vec<Target>, Vec<u32>) = (Vec::new(), Vec::new());
+            for (shard, input) in (0u32..).zip(self.inputs).filter(|(_, input)| input.format == format) {
+                let Some((columns, rows, largest)) = self.columns_of(input) else {
+                    unread.push(shard);
+                    continue;
+                };
+                // An empty table has no columns, and goes with any.
+                let is_of = |target: &&mut Target| {
+                    let either = [&target.columns, &columns];
+                    !is_each && (target.columns == columns || either.contains(&&KeptColumns::None))
+                };
+                let Some(target) = of_format.iter_mut().find(is_of) else {
+                    let (path, compression) = (dir.join(&names[shard as usize]), input.compression);
+                    let shards = vec![shard];
+                    of_format.push(Target { path, format, compression, shards, columns, rows, largest });
+                    continue;
+                };
+                target.shards.push(shard);
+                target.rows += rows;
+                target.largest = target.largest.max(largest);
+                if target.columns == KeptColumns::None {
+                    target.columns = columns;
+                }
+                if target.compression != input.compression {
+                    target.compression = Compression::Gzip;
+                }
+            }
+            if !is_each {
+                if format.is_columnar() {
+                    // Even if nothing is kept there is a file, as with the other formats.
+                    let kept = of_format.iter().map(|target| self.number_of(target));
+                    let kept = kept.collect::<Result<Vec<u64>>>()?;
+                    if kept.iter().all(|&number| number == 0) {
+                        of_format.truncate(1);
+                    } else {
+                        let mut kept = kept.into_iter();
+                        of_format.retain(|_| kept.next() > Some(0));
+                    }
+                }
+                for (number, target) in (1..).zip(&mut of_format) {
+                    let number = if number == 1 { String::new() } else { format!("-{number}") };
+                    let ending = ending(format, false, target.compression);
+                    target.path = dir.join(format!("kept{number}{ending}"));
+                }
+                // Inputs that cannot be read have a place, too.
+                if let Some(first) = of_format.first_mut() {
+                    first.shards.extend(unread);
+                    first.shards.sort_unstable();
+                }
+            }
+            targets.extend(of_format);
+        }
+        Ok(targets)
+    }
+
+    /// The columns of an input, its rows, and those of its largest row group; none if it cannot be read.
+    fn columns_of(&self, input: &Input) -> Option<(KeptColumns, u64, u64)> {
+        match input.format {
+            _ if input.problem.is_some() => None,
+            Format::Parquet | Format::Arrow => parquet::columns_of(input, self.options),
+            _ => Some((input.header.clone().map_or(KeptColumns::None, KeptColumns::Csv), 0, 0)),
+        }
+    }
+
+    /// The number of documents that are kept of the inputs of a file.
+    pub(crate) fn number_of(&self, target: &Target) -> Result<u64> {
+        target.shards.iter().map(|&shard| self.kept.number(shard)).sum()
     }
 
     /// Reads the documents of one file again that were read before: those that are still as they were, and why some are
@@ -697,7 +713,7 @@ impl KeptWriter<'_> {
             let Some(first) = chosen.first() else { continue };
             found += chosen.len();
             let bytes = &block.records.bytes;
-            if output.target.format != Format::Wet {
+            if output.files.target.format != Format::Wet {
                 waiting.extend(lines(bytes, &chosen, output.lines_at_once()));
                 if waiting.len() >= pool.current_num_threads() {
                     write_lines(&mut waiting, output, pool)?;
@@ -705,7 +721,7 @@ impl KeptWriter<'_> {
                 continue;
             }
             output.begin(|| Ok(date(&bytes[first.start..first.content_start])))?;
-            let compression = output.target.compression;
+            let compression = output.files.target.compression;
             for part in pool.install(|| records(bytes, &chosen, compression)) {
                 match part? {
                     OutputPart::New(bytes) => output.put(&bytes, 1)?,
@@ -787,7 +803,7 @@ fn write_lines(
     output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<()> {
-    let compression = output.target.compression;
+    let compression = output.files.target.compression;
     if !waiting.is_empty() {
         output.head()?;
     }

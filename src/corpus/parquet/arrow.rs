@@ -10,9 +10,7 @@ use std::ops::Range;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
-use arrow_ipc::{
-    Block, CompressionType, Endianness, Message, MetadataVersion, convert, root_as_message,
-};
+use arrow_ipc::{Block, CompressionType, Endianness, Message, MetadataVersion, convert, root_as_message};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use parquet::errors::ParquetError;

@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
@@ -13,15 +12,14 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::TrackedWrite;
 
 use super::arrow::Messages;
-use super::family::{Family, changed};
+use super::copy::{changed, kept_rows};
 use super::guard::guarded;
-use super::layout::{Contents, Layout};
+use super::layout::Contents;
 use super::ranges;
 use super::stored::Stored;
 use crate::Error;
 use crate::corpus::damage::Damage;
-use crate::corpus::filetype::Format;
-use crate::corpus::kept::{Kept, KeptFile, NumberedFiles};
+use crate::corpus::kept::{Kept, KeptFile, NumberedFiles, Target};
 use crate::corpus::write::KeptJob;
 
 /// Bytes of the mark that ends a stream.
@@ -87,36 +85,32 @@ impl<'a> ArrowOutput<'a> {
     }
 }
 
-/// Writes the kept rows of a family of Arrow inputs.
+/// Writes the kept rows of Arrow inputs. A record batch that turns out to be damaged is left out, and named in
+/// [`Kept::lost`].
 ///
 /// # Errors
-/// As [`super::write_kept`].
-pub(super) fn write_family(family: &Family<'_>, job: &KeptJob<'_>, path: &Path) -> crate::Result<Kept> {
-    let (size, shards) = (job.files.size(), family.shards());
-    let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
+/// As [`KeptJob::write`].
+pub(crate) fn write_arrow(job: &KeptJob<'_>, target: &Target) -> crate::Result<Kept> {
+    let failed = |error: ParquetError| Error::io(&target.path, io::Error::other(error));
     let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
-    for one in &family.inputs {
-        let (shard, input, of_file) = (one.shard, one.input, one.kept(job)?);
-        // If nothing is kept the first input still says how an empty file is written.
-        if of_file.is_empty() && (family.kept > 0 || output.is_some()) {
-            continue;
-        }
-        let layout = Layout::of(input, job.options).map_err(|(_, got)| changed(input, got))?;
+    for &shard in &target.shards {
+        let Some((kept, layout)) = kept_rows(job, shard, output.is_none(), &mut lost)? else { continue };
+        let input = &job.inputs[shard as usize];
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let files = NumberedFiles::new(path, size, Format::Arrow, &shards);
+                let files = NumberedFiles::new(target, job.files.size());
                 output.insert(ArrowOutput::create(files, messages).map_err(failed)?)
             }
         };
         let stored = Stored::open(input).map_err(|error| Error::io(&input.path, error))?;
         let all: Vec<usize> = (0..messages.schema.fields().len()).collect();
         let mut decoder = messages.decoder(&all).map_err(failed)?;
-        for (batch, here) in layout.by_group(&of_file) {
-            let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
-            let kept = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);
-            match guarded(|| decoder.batch(&stored, batch, Some(&kept))) {
+        for (batch, here) in layout.by_group(&kept) {
+            let batch = batch.ok_or_else(|| changed(input))?;
+            let rows = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);
+            match guarded(|| decoder.batch(&stored, batch, Some(&rows))) {
                 Ok(rows) => output.add(shard, &rows).map_err(failed)?,
                 Err(flaw) => {
                     let (row, documents) = (u64::from(here[0].0.row), here.len() as u64);

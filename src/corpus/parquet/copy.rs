@@ -3,10 +3,10 @@
 //! Of Parquet, values are read as they are stored and written as the input's schema says, column by column, so that any
 //! type arrives as it was. Row groups are encoded side by side and put behind one another.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
@@ -20,18 +20,25 @@ use parquet::schema::types::TypePtr;
 use rayon::prelude::*;
 
 use super::columns::{BATCH_ROWS, reader};
-use super::family::{Family, FamilyInput, FileColumns, GROUPS, changed};
 use super::footer::{Footer, rebuilt};
 use super::guard::guarded;
 use super::layout::{Contents, Layout};
+use super::ranges;
 use super::stored::Stored;
-use super::{arrow_copy, ranges};
 use crate::corpus::damage::{Damage, DamageCause};
-use crate::corpus::filetype::{Compression, Format};
+use crate::corpus::fetch::read_otherwise;
 use crate::corpus::input::Input;
-use crate::corpus::kept::{Kept, KeptFiles, NumberedFiles};
-use crate::corpus::write::{KeptJob, ending, lost};
+use crate::corpus::kept::{Kept, KeptColumns, NumberedFiles, Target};
+use crate::corpus::options::ReadOptions;
+use crate::corpus::write::{KeptJob, lost};
+use crate::document::{DocId, Place};
 use crate::{Error, Result};
+
+/// Row groups that a file of ours has at most; the format ends at 2¹⁵.
+const GROUPS: u64 = 30_000;
+
+/// Stored bytes of a row group of ours, about: it is in memory until it is written.
+pub(crate) const GROUP_BYTES: u64 = 16 << 20;
 
 /// Kept rows of a row group of Parquet.
 #[derive(Clone)]
@@ -45,93 +52,53 @@ struct CopySource<'a> {
     rows: Vec<u32>,
 }
 
-/// Writes the kept rows of all inputs of a format into the folder, one file for all with the same columns:
-/// `kept.parquet`, then `kept-2.parquet` and so on (of Arrow, `kept.arrow`). If each input has a file of its own, there
-/// is one for each, by its name in `names`; if a size is given, as many as it takes for none to be larger.
-///
-/// A row group or record batch of which some column that was not read before turns out to be damaged is left out,
-/// and named in [`Kept::lost`].
-///
-/// # Errors
-/// As [`KeptJob::write`].
-pub(crate) fn write_kept(
-    format: Format,
-    job: &KeptJob<'_>,
-    names: &[String],
-    dir: &Path,
-    pool: &rayon::ThreadPool,
-) -> Result<Kept> {
-    let KeptJob { inputs, options, kept, .. } = *job;
-    let has_own = job.files == KeptFiles::Each;
-    let mut written = Kept::default();
-    let mut families: Vec<Family<'_>> = Vec::new();
-    for (shard, input) in (0..).zip(inputs) {
-        if input.format != format || input.problem.is_some() {
-            continue;
-        }
-        let mut there = None;
-        if !input.is_as_found() {
-            let of_file = kept.of_file(shard)?;
-            let (still, why) = job.still_there(&of_file);
-            let why = why.as_deref().unwrap_or("the file changed");
-            written.lost.extend(lost(input, &of_file, &still, why));
-            there = Some(still);
-        }
-        let number = there.as_ref().map_or_else(|| kept.number(shard), |there| Ok(there.len() as u64))?;
-        let one = FamilyInput { shard, input, there };
-        let layout = match Layout::of(input, options) {
-            Ok(layout) => layout,
-            // What could not be read has no rows here, and was damage when it was read.
-            Err((_, why)) => {
-                written.lost.extend(lost(input, &one.kept(job)?, &[], &why));
-                continue;
-            }
-        };
-        let columns = match &layout.contents {
-            Contents::Parquet(footer) => FileColumns::Parquet(footer.schema.root_schema_ptr()),
-            Contents::Arrow(messages) => FileColumns::Arrow(messages.schema.fields().clone()),
-        };
-        let at = families.iter().position(|family| !has_own && family.columns == columns);
-        let at = at.unwrap_or_else(|| {
-            families.push(Family { columns, inputs: Vec::new(), largest: 1, rows: 0, kept: 0 });
-            families.len() - 1
-        });
-        let family = &mut families[at];
-        let rows = layout.groups.iter().map(|group| group.rows.end - group.rows.start).max();
-        family.largest = family.largest.max(rows.unwrap_or(0));
-        family.rows += layout.rows();
-        family.kept += number;
-        family.inputs.push(one);
-    }
-    // Even if nothing is kept there is a file, as with the other formats.
-    if has_own {
-        // Each input has its own, whatever is kept of it.
-    } else if families.iter().any(|family| family.kept > 0) {
-        families.retain(|family| family.kept > 0);
-    } else {
-        families.truncate(1);
-    }
-    let one = |(number, family): (usize, &Family<'_>)| {
-        let ending = ending(format, false, Compression::None);
-        let name = match number {
-            _ if has_own => names[family.inputs[0].shard as usize].clone(),
-            0 => format!("kept{ending}"),
-            n => format!("kept-{}{ending}", n + 1),
-        };
-        let path = dir.join(name);
-        match &family.columns {
-            FileColumns::Parquet(schema) => write_family(family, schema, job, &path, pool),
-            FileColumns::Arrow(_) => arrow_copy::write_family(family, job, &path),
-        }
+/// The columns of an input, its rows, and those of its largest row group; none if it cannot be read.
+pub(crate) fn columns_of(input: &Input, options: &ReadOptions) -> Option<(KeptColumns, u64, u64)> {
+    let layout = Layout::of(input, options).ok()?;
+    let largest = layout.groups.iter().map(|group| group.rows.end - group.rows.start).max();
+    let columns = match &layout.contents {
+        Contents::Parquet(footer) => KeptColumns::Parquet(footer.schema.root_schema_ptr()),
+        Contents::Arrow(messages) => KeptColumns::Arrow(messages.schema.fields().clone()),
     };
-    let all: Vec<_> = match has_own {
-        true => pool.install(|| families.par_iter().enumerate().map(one).collect()),
-        false => families.iter().enumerate().map(one).collect(),
-    };
-    for one in all {
-        written.add(one?);
+    Some((columns, layout.rows(), largest.unwrap_or(1)))
+}
+
+/// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input is
+/// the first: it says how a file is written. What is not there any more is lost.
+pub(super) fn kept_rows<'k>(
+    job: &KeptJob<'k>,
+    shard: u32,
+    is_first: bool,
+    gone: &mut Vec<Damage>,
+) -> Result<Option<(Cow<'k, [(DocId, Place)]>, Layout)>> {
+    let (input, mut kept) = (&job.inputs[shard as usize], job.kept.of_file(shard)?);
+    if kept.is_empty() && !is_first {
+        return Ok(None);
     }
-    Ok(written)
+    if !input.is_as_found() {
+        let (there, why) = job.still_there(&kept);
+        gone.extend(lost(input, &kept, &there, why.as_deref().unwrap_or("the file changed")));
+        kept = there.into();
+    }
+    match Layout::of(input, job.options) {
+        Ok(layout) => Ok(Some((kept, layout))),
+        // What could not be read has no rows here, and was damage when it was read.
+        Err((_, why)) => {
+            gone.extend(lost(input, &kept, &[], &why));
+            Ok(None)
+        }
+    }
+}
+
+/// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored bytes of all
+/// rows tell.
+fn rows_of_group(job: &KeptJob<'_>, target: &Target) -> Result<u64> {
+    let size = job.files.size();
+    let bytes = size.map_or(GROUP_BYTES, |size| GROUP_BYTES.min(size / 4));
+    let stored = target.shards.iter().map(|&shard| u128::from(job.inputs[shard as usize].stored_bytes()));
+    let rows = u128::from(bytes) * u128::from(target.rows) / stored.sum::<u128>().max(1);
+    let rows = u64::try_from(rows).unwrap_or(u64::MAX).min(target.largest).max(1);
+    Ok(if size.is_some() { rows } else { rows.max(job.number_of(target)? / GROUPS) })
 }
 
 /// The way the input is written, as far as it can be known: compression and dictionaries of each column, and
@@ -366,42 +333,36 @@ impl CopySource<'_> {
     }
 }
 
-/// Writes the kept rows of a family of Parquet inputs.
+/// Writes the kept rows of Parquet inputs, whose schema this is. A row group of which some column that was not read
+/// before turns out to be damaged is left out, and named in [`Kept::lost`].
 ///
 /// # Errors
-/// As [`write_kept`].
-fn write_family(
-    family: &Family<'_>,
-    schema: &TypePtr,
+/// As [`KeptJob::write`].
+pub(crate) fn write_parquet(
     job: &KeptJob<'_>,
-    path: &Path,
+    target: &Target,
+    schema: &TypePtr,
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
-    let size = job.files.size();
-    let shards = family.shards();
-    let failed = |error: ParquetError| Error::io(path, io::Error::other(error));
-    let mut output: Option<ParquetOutput<'_>> = None;
+    let failed = |error: ParquetError| Error::io(&target.path, io::Error::other(error));
+    let (mut output, mut lost): (Option<ParquetOutput<'_>>, Vec<Damage>) = (None, Vec::new());
     let mut sources: Vec<CopySource<'_>> = Vec::new();
-    let (mut waiting, enough) = (0, family.rows_of_group(size));
-    for one in &family.inputs {
-        let (shard, input, of_file) = (one.shard, one.input, one.kept(job)?);
-        // If nothing is kept the first input still says how an empty file is written.
-        if of_file.is_empty() && (family.kept > 0 || output.is_some()) {
-            continue;
-        }
-        let layout = Arc::new(Layout::of(input, job.options).map_err(|(_, got)| changed(input, got))?);
+    let (mut waiting, enough) = (0, rows_of_group(job, target)?);
+    for &shard in &target.shards {
+        let Some((kept, layout)) = kept_rows(job, shard, output.is_none(), &mut lost)? else { continue };
+        let (input, layout) = (&job.inputs[shard as usize], Arc::new(layout));
         let Contents::Parquet(footer) = &layout.contents else { continue };
         let metadata = in_micros(&footer.metadata).map_err(failed)?;
         let output = match &mut output {
             Some(output) => output,
             None => {
-                let files = NumberedFiles::new(path, size, Format::Parquet, &shards);
+                let files = NumberedFiles::new(target, job.files.size());
                 let created = ParquetOutput::create(files, schema, footer, metadata.schema().clone());
                 output.insert(created.map_err(failed)?)
             }
         };
-        for (group, mut rest) in layout.by_group(&of_file) {
-            let group = group.ok_or_else(|| changed(input, "fewer rows"))?;
+        for (group, mut rest) in layout.by_group(&kept) {
+            let group = group.ok_or_else(|| changed(input))?;
             while !rest.is_empty() {
                 let room = usize::try_from(enough - waiting).unwrap_or(usize::MAX);
                 let (here, behind) = rest.split_at(room.min(rest.len()));
@@ -425,12 +386,19 @@ fn write_family(
             }
         }
     }
-    let mut output = output.expect("a family has an input, and its first one opens the file");
+    let Some(mut output) = output else { return Ok(Kept { files: Vec::new(), lost }) };
     if !sources.is_empty() {
         output.ready.push(sources);
     }
     output.write(pool).map_err(failed)?;
-    output.finish().map_err(failed)
+    let mut written = output.finish().map_err(failed)?;
+    written.lost.extend(lost);
+    Ok(written)
+}
+
+/// An error for a file that has fewer rows than it had.
+pub(super) fn changed(input: &Input) -> Error {
+    read_otherwise(input, "a file read before", "the same content".to_owned(), "fewer rows".to_owned())
 }
 
 /// The number of rows to read at once, of rows with so many values: lists may be long, and a value takes more in memory

@@ -9,7 +9,6 @@ mod arrow_copy;
 mod columns;
 mod copy;
 mod depth;
-mod family;
 mod footer;
 mod guard;
 mod layout;
@@ -33,9 +32,9 @@ use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use arrow::Messages;
+pub(crate) use arrow_copy::write_arrow;
 use columns::{BATCH_ROWS, ValueColumn, Values, joined, reader};
-pub(crate) use copy::write_kept;
-pub(crate) use family::GROUP_BYTES;
+pub(crate) use copy::{GROUP_BYTES, columns_of, write_parquet};
 use footer::Footer;
 use guard::guarded;
 use layout::{Contents, GroupHead, Layout, NAMES};
@@ -148,7 +147,8 @@ impl Batch {
             };
             for row in 0..piece.rows {
                 let record = piece.first + row as u64;
-                let (id, content) = (DocId::new(shard, record as u32), piece.content(row, options, &mut joined));
+                let (id, content) =
+                    (DocId::new(shard, record as u32), piece.content(row, options, &mut joined));
                 if let Ok(Some((content, place))) = &content {
                     let bytes = content.document(id, *place).bytes();
                     if bytes > most {
