@@ -44,11 +44,6 @@ impl<'a> MemberStarts<'a> {
         let within = self.starts.range(first..).take_while(move |s| s.decoded < to);
         within.map(move |s| (s.decoded - origin) as usize)
     }
-
-    /// True if a member starts there.
-    pub fn starts_at(&self, at: usize) -> bool {
-        self.between(at, at + 1).next().is_some()
-    }
 }
 
 /// The next piece at the start of the bytes at hand. All numbers are bytes from there.

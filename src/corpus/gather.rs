@@ -177,12 +177,8 @@ fn encoded(name: &str) -> String {
 /// The text of a document, and whether something in it was none of its charset.
 #[cfg(feature = "html")]
 fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCause> {
-    let text = super::html::text_of(
-        bytes.into(),
-        None,
-        is_html,
-        &super::damage::DocumentRoom::new(usize::MAX, u64::MAX),
-    )?;
+    let room = super::damage::DocumentRoom::new(usize::MAX, u64::MAX);
+    let text = super::html::text_of(bytes.into(), None, is_html, &room)?;
     Ok((text.text, text.repaired))
 }
 

@@ -45,7 +45,7 @@ struct MemberStream {
 /// A gzip file being decoded.
 #[derive(Debug)]
 pub(crate) struct GzipSource {
-    window: Window,
+    pub window: Window,
     format: Format,
     inflater: Inflater,
     raw: Decompress,
@@ -142,10 +142,6 @@ impl GzipSource {
             }
         }
         false
-    }
-
-    pub fn stored(&self) -> u64 {
-        self.window.offset()
     }
 
     pub fn fill(&mut self, feed: &mut Feed) -> bool {

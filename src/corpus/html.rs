@@ -19,9 +19,6 @@ use super::gzip_header::GZIP_MAGIC;
 use super::wet::HeaderValues;
 use super::zst::ZSTD_MAGIC;
 
-/// The extractor of text from HTML. Another one gives other texts, so a report names it.
-pub const EXTRACTOR: &str = "html2text 0.17";
-
 /// True if a body is HTML, by its content type, and the charset that this names; none if it is neither HTML nor plain
 /// text.
 fn page_type<'t>(content_type: &'t str, body: &[u8]) -> Option<(bool, Option<&'t str>)> {

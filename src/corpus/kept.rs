@@ -69,14 +69,6 @@ pub struct Kept {
     pub lost: Vec<Damage>,
 }
 
-impl Kept {
-    /// Adds what else was written.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.files.extend(other.files);
-        self.lost.extend(other.lost);
-    }
-}
-
 /// The documents to keep, file by file: IDs ascending, each with its place as reading found it.
 pub trait KeptDocuments: Sync {
     /// The kept documents of a file.

@@ -49,9 +49,8 @@ pub(crate) fn read_and_sum<W: Send>(
         progress,
     );
     let mut files = reading.files;
-    let mut workers = Vec::with_capacity(reading.workers.len());
-    for (worker, sums) in reading.workers {
-        workers.push(worker);
+    let (workers, sums): (Vec<W>, Vec<Vec<TextSum>>) = reading.workers.into_iter().unzip();
+    for sums in sums {
         files.iter_mut().zip(sums).for_each(|(file, sum)| file.texts.get_or_insert_default().merge(sum));
     }
     Reading { workers, files, too_long: reading.too_long }

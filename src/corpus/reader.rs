@@ -67,7 +67,7 @@ impl Reader {
 
     /// Bytes that are decoded and stand in no block yet.
     pub fn decoded_ahead(&self) -> u64 {
-        if let Self::Stream(stream) = self { stream.decoded_ahead() } else { 0 }
+        if let Self::Stream(stream) = self { stream.carry.len() as u64 } else { 0 }
     }
 
     /// A stretch of the file for a thread to inflate ahead, if that is worth while: what comes of it is for

@@ -57,8 +57,8 @@ impl Source {
     pub fn stored(&self) -> u64 {
         match self {
             Self::Plain(source) => source.read,
-            Self::Gzip(source) => source.stored(),
-            Self::Zstd(source) => source.stored(),
+            Self::Gzip(source) => source.window.offset(),
+            Self::Zstd(source) => source.window.offset(),
         }
     }
 }

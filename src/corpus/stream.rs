@@ -26,7 +26,7 @@ pub(crate) struct StreamReader {
     source: Option<Source>,
     feed: Feed,
     /// Decoded bytes behind the last block.
-    carry: Vec<u8>,
+    pub carry: Vec<u8>,
     eof: bool,
     /// A flaw behind which the next record is looked for, and the bytes that were skipped so far.
     search: Option<(Damage, u64)>,
@@ -86,11 +86,6 @@ impl StreamReader {
             zeros: false,
             claims,
         })
-    }
-
-    /// Bytes that are decoded and stand in no block yet.
-    pub fn decoded_ahead(&self) -> u64 {
-        self.carry.len() as u64
     }
 
     /// A stretch for a thread to inflate ahead, for one of the next blocks; a member of it has `most` bytes at most.

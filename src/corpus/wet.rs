@@ -67,7 +67,7 @@ fn find_record(bytes: &[u8], from: usize, end: End, bounds: &MemberStarts<'_>) -
     while let Some(i) = finder.find(&bytes[at.min(bytes.len())..]) {
         let start = at + i;
         let fresh = if start == 0 { bounds.line_start } else { bytes[start - 1] == b'\n' };
-        if fresh || bounds.starts_at(start) {
+        if fresh || bounds.between(start, start + 1).next().is_some() {
             match version(&bytes[start..]) {
                 Version::Line(_) => return Ok(start),
                 Version::Short if end == End::Unknown => return Err(start.saturating_sub(1).max(from)),

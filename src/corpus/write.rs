@@ -435,7 +435,9 @@ impl KeptJob<'_> {
         };
         let mut kept = Kept::default();
         for written in written {
-            kept.add(written?);
+            let written = written?;
+            kept.files.extend(written.files);
+            kept.lost.extend(written.lost);
         }
         Ok(kept)
     }

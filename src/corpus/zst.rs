@@ -17,7 +17,7 @@ pub const LONGEST_WINDOW: u32 = 31;
 
 /// A Zstandard file being decoded.
 pub(crate) struct ZstdSource {
-    window: Window,
+    pub window: Window,
     decoder: Decoder<'static>,
     /// In bits.
     longest_window: u32,
@@ -92,10 +92,6 @@ impl ZstdSource {
         Ok(Self { window: Window::new(file), decoder, longest_window, frame: None, done: false })
     }
 
-    pub fn stored(&self) -> u64 {
-        self.window.offset()
-    }
-
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         if self.done {
             return false;
@@ -143,12 +139,6 @@ impl ZstdSource {
                 self.window.consume(status.bytes_read);
                 if status.remaining == 0 {
                     self.frame = None;
-                }
-                if status.bytes_read == 0 && status.bytes_written == 0 && self.frame.is_some() {
-                    // Everything at hand is used up by contract; a decoder that stands
-                    // still must not hang the run.
-                    let left = self.window.bytes().len();
-                    self.window.consume(left);
                 }
             }
             Err(error) => {

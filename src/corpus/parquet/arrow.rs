@@ -74,7 +74,7 @@ fn body_of(message: &Message<'_>) -> Result<u64, DamageCause> {
 
 /// The head of the message at an offset: of bytes, `None` behind the last one.
 fn head_at(stored: &Stored, at: u64) -> Result<Option<Vec<u8>>, DamageCause> {
-    let end = stored.length();
+    let end = stored.length;
     let cut = || (DamageKind::Truncated, "the file ends inside a message".to_owned());
     let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(unreadable)?.ok_or_else(cut)?;
     // Before version 0.15 of Arrow nothing stood before the length.
@@ -114,7 +114,7 @@ impl Messages {
     /// # Errors
     /// The damage that keeps the file from being read.
     pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
-        let end = stored.length();
+        let end = stored.length;
         let head = stored.bytes(0, end.min(64)).map_err(unreadable)?.unwrap_or_default();
         // That of a file that is cut may be, too.
         let is_file = !head.is_empty() && ARROW_MAGIC.starts_with(&head[..head.len().min(ARROW_MAGIC.len())]);
@@ -167,7 +167,7 @@ impl Messages {
         let Some(head) = head_at(stored, *at)? else { return Ok(false) };
         let message = message(&head).map_err(undecoded)?;
         let place = MessagePlace { offset: *at, head: head.len() as u64, body: body_of(&message)? };
-        if place.body > stored.length() - *at - place.head {
+        if place.body > stored.length - *at - place.head {
             return Err((DamageKind::Truncated, "the file ends inside a record batch".to_owned()));
         }
         if let Some(batch) = message.header_as_record_batch() {

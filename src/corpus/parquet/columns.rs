@@ -41,8 +41,8 @@ pub(super) fn reader(
         let (start, length) = chunk.byte_range();
         (from.min(start), start.saturating_add(length).max(end))
     });
-    if end > stored.length() {
-        let detail = format!("its data pages would end at byte {end} of a file of {}", stored.length());
+    if end > stored.length {
+        let detail = format!("its data pages would end at byte {end} of a file of {}", stored.length);
         return Err(ParquetError::General(detail));
     }
     let stored = stored.within(from, end)?;

@@ -144,12 +144,6 @@ struct Encoded {
     rows: u64,
 }
 
-impl Encoded {
-    fn bytes(&self) -> u64 {
-        self.columns.iter().map(|column| column.close().bytes_written).sum()
-    }
-}
-
 /// The outcome for the sources of a row group: the row group, of those that are left, these, and the others' damage.
 type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Damage>);
 
@@ -248,7 +242,7 @@ impl<'a> ParquetOutput<'a> {
             return Ok(());
         }
         if let Some(size) = self.files.size {
-            let bytes = encoded.bytes();
+            let bytes = encoded.columns.iter().map(|column| column.close().bytes_written).sum::<u64>();
             if bytes > size && encoded.rows > 1 {
                 drop(encoded);
                 return halves(&sources).into_iter().try_for_each(|half| self.add(self.form.settle(half)?));

@@ -32,14 +32,14 @@ pub(super) struct Footer {
 /// reads some of them again, or for the copier and for the new file.
 pub(super) fn held(stored: &Stored) -> u64 {
     const TIMES: u64 = 4 * 7;
-    let tail = stored.bytes(stored.length().saturating_sub(8), 8).ok().flatten();
+    let tail = stored.bytes(stored.length.saturating_sub(8), 8).ok().flatten();
     let size = tail.and_then(|tail| tail.first_chunk().map(|&size| u64::from(u32::from_le_bytes(size))));
-    TIMES * size.unwrap_or(0).min(stored.length())
+    TIMES * size.unwrap_or(0).min(stored.length)
 }
 
 /// Reads a footer.
 fn read_footer(stored: &Stored) -> Result<Vec<u8>, DamageCause> {
-    let length = stored.length();
+    let length = stored.length;
     let lost =
         "the footer is missing, and without it nothing of a Parquet file can be read; copy the file again";
     let truncated = || (DamageKind::Truncated, lost.to_owned());

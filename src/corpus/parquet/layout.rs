@@ -68,7 +68,7 @@ pub(crate) fn held(input: &Input) -> u64 {
     let Ok(stored) = Stored::open(input) else { return 0 };
     match input.format {
         Format::Arrow => Messages::of(&stored).map_or(0, |messages| messages.held()),
-        _ => (2 * stored.length()).min(2 << 20) + footer::held(&stored),
+        _ => (2 * stored.length).min(2 << 20) + footer::held(&stored),
     }
 }
 

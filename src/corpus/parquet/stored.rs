@@ -14,7 +14,7 @@ use crate::corpus::storage::StoredFile;
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     file: Arc<Mutex<StoredFile>>,
-    length: u64,
+    pub length: u64,
 }
 
 impl Stored {
@@ -35,10 +35,6 @@ impl Stored {
             StoredFile::Object(reader) => StoredFile::Object(reader.within(from, end)),
         };
         Ok(Self { file: Arc::new(Mutex::new(file)), length: self.length })
-    }
-
-    pub fn length(&self) -> u64 {
-        self.length
     }
 
     /// Bytes from an offset on, `None` if there are not as many.
