@@ -84,8 +84,12 @@ pub(crate) fn text_of_response<'a>(
     for encoding in encodings.rsplit(',').map(str::trim) {
         body = decoded(body, encoding, is_html, room, &mut cut)?;
     }
-    if cut {
-        body = whole_characters(body);
+    // With the beginning of a character at its end, what is UTF-8 otherwise would be taken for another charset.
+    if cut
+        && let Err(error) = simdutf8::compat::from_utf8(&body)
+        && error.error_len().is_none()
+    {
+        body.to_mut().truncate(error.valid_up_to());
     }
     let text = text_of(body, charset, is_html, room)?;
     if cut && text.text.trim().is_empty() {
@@ -310,22 +314,6 @@ fn looks_like_text(bytes: &[u8], is_html: bool) -> bool {
     // The last character may be cut.
     let is_utf8 = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.error_len().is_none(), |_| true);
     looks_like_html(bytes) || is_utf8 && (!is_html || bytes.contains(&b'<'))
-}
-
-/// Bytes without the beginning of a character at the end of what is UTF-8 otherwise: all of it would be taken for
-/// another charset.
-fn whole_characters(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    let whole = match simdutf8::compat::from_utf8(&bytes) {
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        _ => return bytes,
-    };
-    match bytes {
-        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..whole]),
-        Cow::Owned(mut bytes) => {
-            bytes.truncate(whole);
-            Cow::Owned(bytes)
-        }
-    }
 }
 
 /// A text in UTF-8, and whether something in it was none of its charset: that of a byte order mark, of the

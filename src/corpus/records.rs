@@ -149,9 +149,7 @@ impl ReadInput<'_> {
             let detail = "bytes that are none of the document's charset".to_owned();
             return Err((DamageKind::Malformed, detail));
         }
-        let wet::Fields { record_id: id, url, language, not_utf8, .. } = header;
-        let bad_names: Vec<String> =
-            not_utf8.map(|name| format!("{name} is not UTF-8")).into_iter().collect();
+        let wet::Fields { record_id: id, url, language, bad_names, .. } = header;
         Ok(page.map(|page| RecordContent { id, url, language, bad_names, ..page }))
     }
 }

@@ -419,8 +419,8 @@ pub(crate) struct Fields<'a> {
     pub truncated: bool,
     /// The type of a resource.
     resource_type: Option<String>,
-    /// The name of a field that is there but is not UTF-8.
-    pub not_utf8: Option<&'static str>,
+    /// The names that are there and cannot be used, each with the reason.
+    pub bad_names: Vec<String>,
 }
 
 /// Reads the fields of a whole header block, version line included.
@@ -444,7 +444,7 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
     let is_resource = values[5].as_ref().is_some_and(|kind| kind.eq_ignore_ascii_case(b"resource"));
     let content_type = values[6].take().unwrap_or_default();
     let resource_type = is_resource.then(|| String::from_utf8_lossy(&content_type).into_owned());
-    let mut not_utf8 = None;
+    let mut bad_names = Vec::new();
     let [record_id, url, language, date] = [0, 1, 2, 3].map(|known| {
         let value = values[known].take()?;
         let text = match value {
@@ -452,11 +452,11 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
             Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
         };
         if text.is_none() {
-            not_utf8 = Some(names[known]);
+            bad_names.push(format!("{} is not UTF-8", names[known]));
         }
         text
     });
-    Fields { record_id, url: url.map(without_brackets), language, date, truncated, resource_type, not_utf8 }
+    Fields { record_id, url: url.map(without_brackets), language, date, truncated, resource_type, bad_names }
 }
 
 impl Fields<'_> {
@@ -470,12 +470,8 @@ impl Fields<'_> {
 
 /// A URL without the angle brackets that WARC/1.0 shows around it in its grammar, and wget writes.
 fn without_brackets(url: Cow<'_, str>) -> Cow<'_, str> {
-    let inside = |url: &str| url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).is_some();
-    match url {
-        Cow::Borrowed(url) if inside(url) => Cow::Borrowed(&url[1..url.len() - 1]),
-        Cow::Owned(url) if inside(&url) => Cow::Owned(url[1..url.len() - 1].to_owned()),
-        url => url,
-    }
+    let inside = url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).map(str::to_owned);
+    inside.map_or(url, Cow::Owned)
 }
 
 #[cfg(test)]
@@ -581,7 +577,7 @@ mod tests {
             assert_eq!(fields(header.as_bytes()).url.as_deref(), Some(url), "as wget writes it");
         }
         let got = fields(b"WARC/1.0\nWARC-Target-URI: \xff\n\n");
-        assert_eq!((got.url, got.not_utf8), (None, Some("WARC-Target-URI")));
+        assert_eq!((got.url, &got.bad_names[..]), (None, &["WARC-Target-URI is not UTF-8".to_owned()][..]));
     }
 
     #[test]
