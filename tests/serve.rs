@@ -178,6 +178,12 @@ fn pages_are_checked_added_and_removed() {
         let answer: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
         assert_eq!((status, &answer["sketch"]), (200, &read["sketch"]), "{body}");
     }
+    // Each object of a line is a page, as in files.
+    let line = "{\"id\":\"one\",\"text\":\"some }{ words\"} {\"id\":\"two\",\"text\":\"words\"}{\"id\":\"three\",\"text\":\"\"}\n";
+    let (_, body) = server.send("/v1/check", "application/x-ndjson", "", line);
+    let answers: Vec<Value> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let pages: Vec<&Value> = answers.iter().map(|answer| &answer["page"]).collect();
+    assert_eq!(pages, ["one", "two", "three"], "{body}");
     assert_eq!(server.one("check", &page("a", 1, 0))["answer"], "new");
     assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");
     let near = server.one("check", &page("b", 1, 1));

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
 use serde::Serialize;
 use serde_json::json;
-use simflip::corpus::mended_line;
+use simflip::corpus::{mended_line, objects_of_line};
 use simflip::hash::text_digest;
 use simflip::seen::{GivenAnswers, NewLog, Reply, Request, Unsynced, Verdict, may_be_index};
 use simflip::settings::Settings;
@@ -935,6 +935,11 @@ fn many(
     ([(header::CONTENT_TYPE, "application/x-ndjson")], answers).into_response()
 }
 
+/// The objects of a line, as files may have them too.
+fn objects(line: Bytes) -> Vec<Bytes> {
+    objects_of_line(&line).map(|object| line.slice_ref(object)).collect()
+}
+
 /// Takes lines off a part of a stream, as many as are worked on together; none when it has no more that are whole. What
 /// has no end yet waits in `rest`. Blank lines are no pages.
 fn cut(part: &mut Bytes, rest: &mut Vec<u8>) -> Vec<Bytes> {
@@ -952,7 +957,7 @@ fn cut(part: &mut Bytes, rest: &mut Vec<u8>) -> Vec<Bytes> {
         }
         if !line.iter().all(u8::is_ascii_whitespace) {
             size += line.len();
-            lines.push(line);
+            lines.extend(objects(line));
         }
     }
     lines
