@@ -6,14 +6,13 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::mem;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::thread;
 
 use libdeflater::{CompressionLvl, Compressor};
 use rayon::prelude::*;
 
-use super::damage::{Damage, DamageKind};
+use super::damage::{Damage, DamageCause, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, is_called_tsv, stem};
 use super::input::{Input, ReadInput};
@@ -423,7 +422,8 @@ impl KeptJob<'_> {
     pub fn write(&self, dir: &Path) -> Result<Kept> {
         fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
         let pool = pool(self.options.threads.max(1))?;
-        let (targets, writer) = (self.targets(dir)?, KeptWriter { job: self, pool: &pool });
+        let mut kept = Kept::default();
+        let (targets, writer) = (self.targets(dir, &mut kept.lost)?, KeptWriter { job: self, pool: &pool });
         let write = |target: &Target| match &target.columns {
             KeptColumns::None | KeptColumns::Csv(_) => writer.write_target(target),
             KeptColumns::Parquet(schema) => parquet::write_parquet(self, target, schema, &pool),
@@ -433,7 +433,6 @@ impl KeptJob<'_> {
             KeptFiles::One | KeptFiles::OfSize(_) => targets.iter().map(write).collect(),
             KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
         };
-        let mut kept = Kept::default();
         for written in written {
             let written = written?;
             kept.files.extend(written.files);
@@ -442,16 +441,24 @@ impl KeptJob<'_> {
         Ok(kept)
     }
 
-    /// The files to write: of each format one for all inputs with the same columns, or else one for each input.
-    fn targets(&self, dir: &Path) -> Result<Vec<Target>> {
+    /// The files to write: of each format one for all inputs with the same columns, or else one for each input. What
+    /// is kept of a table that cannot be read any more is `gone`.
+    fn targets(&self, dir: &Path, gone: &mut Vec<Damage>) -> Result<Vec<Target>> {
         let (names, is_each) = (names(self.inputs), self.files == KeptFiles::Each);
         let mut targets = Vec::new();
         for format in [Format::Wet, Format::Jsonl, Format::Csv, Format::Parquet, Format::Arrow] {
             let (mut of_format, mut unread): (Vec<Target>, Vec<u32>) = (Vec::new(), Vec::new());
             for (shard, input) in (0u32..).zip(self.inputs).filter(|(_, input)| input.format == format) {
-                let Some((columns, rows, largest)) = self.columns_of(input) else {
-                    unread.push(shard);
-                    continue;
+                let (columns, rows, largest) = match self.columns_of(input) {
+                    Ok(found) => found,
+                    Err((_, why)) if format.is_columnar() => {
+                        gone.extend(lost(input, &self.kept.of_file(shard)?, &[], &why));
+                        continue;
+                    }
+                    Err(_) => {
+                        unread.push(shard);
+                        continue;
+                    }
                 };
                 // An empty table has no columns, and goes with any.
                 let is_of = |target: &&mut Target| {
@@ -491,7 +498,7 @@ impl KeptJob<'_> {
                     let ending = ending(format, false, target.compression);
                     target.path = dir.join(format!("kept{number}{ending}"));
                 }
-                // Inputs that cannot be read have a place, too.
+                // Files that could not be read have a place, too.
                 if let Some(first) = of_format.first_mut() {
                     first.shards.extend(unread);
                     first.shards.sort_unstable();
@@ -502,12 +509,12 @@ impl KeptJob<'_> {
         Ok(targets)
     }
 
-    /// The columns of an input, its rows, and those of its largest row group; none if it cannot be read.
-    fn columns_of(&self, input: &Input) -> Option<(KeptColumns, u64, u64)> {
-        match input.format {
-            _ if input.problem.is_some() => None,
-            Format::Parquet | Format::Arrow => parquet::columns_of(input, self.options),
-            _ => Some((input.header.clone().map_or(KeptColumns::None, KeptColumns::Csv), 0, 0)),
+    /// The columns of an input, its rows, and those of its largest row group.
+    fn columns_of(&self, input: &Input) -> Result<(KeptColumns, u64, u64), DamageCause> {
+        match &input.problem {
+            Some(problem) => Err(problem.clone()),
+            None if input.format.is_columnar() => parquet::columns_of(input, self.options),
+            None => Ok((input.header.clone().map_or(KeptColumns::None, KeptColumns::Csv), 0, 0)),
         }
     }
 

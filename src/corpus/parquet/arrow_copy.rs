@@ -108,7 +108,7 @@ pub(crate) fn write_arrow(job: &KeptJob<'_>, target: &Target) -> crate::Result<K
         let all: Vec<usize> = (0..messages.schema.fields().len()).collect();
         let mut decoder = messages.decoder(&all).map_err(failed)?;
         for (batch, here) in layout.by_group(&kept) {
-            let batch = batch.ok_or_else(|| changed(input))?;
+            let batch = batch.ok_or_else(|| changed(input, "fewer rows"))?;
             let rows = ranges(here.iter().map(|(id, _)| id.row), layout.groups[batch].rows.start);
             match guarded(|| decoder.batch(&stored, batch, Some(&rows))) {
                 Ok(rows) => output.add(shard, &rows).map_err(failed)?,

@@ -52,15 +52,21 @@ struct CopySource<'a> {
     rows: Vec<u32>,
 }
 
-/// The columns of an input, its rows, and those of its largest row group; none if it cannot be read.
-pub(crate) fn columns_of(input: &Input, options: &ReadOptions) -> Option<(KeptColumns, u64, u64)> {
-    let layout = Layout::of(input, options).ok()?;
+/// The columns of an input, its rows, and those of its largest row group.
+///
+/// # Errors
+/// The damage that keeps it from being read.
+pub(crate) fn columns_of(
+    input: &Input,
+    options: &ReadOptions,
+) -> Result<(KeptColumns, u64, u64), DamageCause> {
+    let layout = Layout::of(input, options)?;
     let largest = layout.groups.iter().map(|group| group.rows.end - group.rows.start).max();
     let columns = match &layout.contents {
         Contents::Parquet(footer) => KeptColumns::Parquet(footer.schema.root_schema_ptr()),
         Contents::Arrow(messages) => KeptColumns::Arrow(messages.schema.fields().clone()),
     };
-    Some((columns, layout.rows(), largest.unwrap_or(1)))
+    Ok((columns, layout.rows(), largest.unwrap_or(1)))
 }
 
 /// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input is
@@ -80,14 +86,13 @@ pub(super) fn kept_rows<'k>(
         gone.extend(lost(input, &kept, &there, why.as_deref().unwrap_or("the file changed")));
         kept = there.into();
     }
-    match Layout::of(input, job.options) {
-        Ok(layout) => Ok(Some((kept, layout))),
-        // What could not be read has no rows here, and was damage when it was read.
-        Err((_, why)) => {
-            gone.extend(lost(input, &kept, &[], &why));
-            Ok(None)
-        }
-    }
+    let layout = Layout::of(input, job.options).map_err(|(_, got)| changed(input, got))?;
+    Ok(Some((kept, layout)))
+}
+
+/// An error for a file that read otherwise before.
+pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
+    read_otherwise(input, "a file read before", "the same content".to_owned(), got.into())
 }
 
 /// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored bytes of all
@@ -147,7 +152,7 @@ struct Encoded {
 /// The outcome for the sources of a row group: the row group, of those that are left, these, and the others' damage.
 type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Damage>);
 
-/// The schema and the options by which the rows of a family are written.
+/// The schema and the options by which kept rows are written.
 struct RowForm {
     schema: TypePtr,
     properties: Arc<WriterProperties>,
@@ -356,7 +361,7 @@ pub(crate) fn write_parquet(
             }
         };
         for (group, mut rest) in layout.by_group(&kept) {
-            let group = group.ok_or_else(|| changed(input))?;
+            let group = group.ok_or_else(|| changed(input, "fewer rows"))?;
             while !rest.is_empty() {
                 let room = usize::try_from(enough - waiting).unwrap_or(usize::MAX);
                 let (here, behind) = rest.split_at(room.min(rest.len()));
@@ -388,11 +393,6 @@ pub(crate) fn write_parquet(
     let mut written = output.finish().map_err(failed)?;
     written.lost.extend(lost);
     Ok(written)
-}
-
-/// An error for a file that has fewer rows than it had.
-pub(super) fn changed(input: &Input) -> Error {
-    read_otherwise(input, "a file read before", "the same content".to_owned(), "fewer rows".to_owned())
 }
 
 /// The number of rows to read at once, of rows with so many values: lists may be long, and a value takes more in memory
