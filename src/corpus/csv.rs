@@ -9,7 +9,7 @@ use memchr::{memchr, memchr3};
 use super::cut::{End, Step};
 use super::damage::{DamageCause, DamageKind};
 use super::document::RecordContent;
-use super::filetype::{Compression, Format, is_called_tsv};
+use super::filetype::{Compression, Format, is_called};
 use super::jsonl::{JOINT, JsonlFields, number};
 use super::source::find_at_start;
 use super::storage::Storage;
@@ -132,7 +132,7 @@ impl CsvHeader {
 /// The delimiter of values: of the usual ones the most frequent in the first line, a comma if there is none; in a file
 /// called `.tsv` the tab.
 fn delimiter(path: &Path, header: &[u8]) -> u8 {
-    if is_called_tsv(path) {
+    if is_called(path, ".tsv") {
         return b'\t';
     }
     let line = header.split(|&byte| is_line_end(byte)).next().unwrap_or_default();

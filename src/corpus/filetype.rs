@@ -276,11 +276,6 @@ pub(crate) fn is_called(path: &Path, ending: &str) -> bool {
     split_name(path).0.ends_with(ending)
 }
 
-/// True if a file is called as a table whose values a tab parts.
-pub(crate) fn is_called_tsv(path: &Path) -> bool {
-    is_called(path, ".tsv")
-}
-
 /// Endings of files that are a text each, and of those that are HTML.
 pub(crate) const TEXT: [&str; 4] = [".txt", ".text", ".md", ".markdown"];
 pub(crate) const HTML: [&str; 3] = [".html", ".htm", ".xhtml"];

@@ -213,11 +213,8 @@ pub fn document_of_line<'a>(
     if skip_blank(line).is_empty() {
         return Ok(None);
     }
-    match parse(line, fields, strict) {
-        Ok(Some(line)) => Ok(Some(line)),
-        Ok(None) => Err(format!("the {} is null", fields.text)),
-        Err((kind, detail)) => Err(format!("{kind}: {detail}")),
-    }
+    let found = parse(line, fields, strict).map_err(|(kind, detail)| format!("{kind}: {detail}"))?;
+    found.map(Some).ok_or_else(|| format!("the {} is null", fields.text))
 }
 
 /// A JSON value, as much of it as matters of a text.

@@ -3,6 +3,8 @@
 //! Decoding and cutting go in file order, so numbers, places and damage are those of a plain sequential
 //! reader. What is expensive about a record happens later, on the block, by any thread.
 
+use std::fs::File;
+
 use super::ahead::{Claim, Claims, InflatedMembers};
 use super::cut::{End, MemberStarts, Step};
 use super::damage::{Damage, DamageKind, FileReading, TooLong};
@@ -11,7 +13,7 @@ use super::filetype::{Compression, Format, split_name};
 use super::input::{Input, ReadInput};
 use super::records::{Records, Span};
 use super::source::Source;
-use super::storage::StoredFile;
+use super::storage::Storage;
 use super::{csv, jsonl, wet};
 use crate::document::{DocId, Place};
 use crate::wording::counted;
@@ -60,12 +62,11 @@ impl StreamReader {
             &input.dictionary,
             &options.rules,
         )?;
-        let claims = match input.compression {
-            Compression::Gzip if options.threads > 1 => match input.storage.open()? {
-                StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),
-                // What is under way from a store is asked for in order.
-                StoredFile::Object(_) => None,
-            },
+        let claims = match &input.storage {
+            Storage::File(path) if input.compression == Compression::Gzip && options.threads > 1 => {
+                Some(Claims::new(File::open(path)?, options.block_bytes)?)
+            }
+            // What is under way from a store is asked for in order.
             _ => None,
         };
         Ok(Self {

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::damage::{Damage, DamageCause, DamageKind};
 use super::fetch::{fetch, header_at};
-use super::filetype::{Compression, Format, is_called_tsv, stem};
+use super::filetype::{Compression, Format, is_called, stem};
 use super::input::{Input, ReadInput};
 use super::kept::{EachKept, Kept, KeptColumns, KeptDocuments, KeptFiles, NumberedFiles, Target};
 use super::options::{ReadOptions, pool};
@@ -853,7 +853,7 @@ fn names(inputs: &[Input]) -> Vec<String> {
         let called = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let stem = stem(if called == "-" { "stdin" } else { &called });
         let stem = &stem[..stem.floor_char_boundary(LONGEST)];
-        let ending = ending(input.format, is_called_tsv(&input.path), input.compression);
+        let ending = ending(input.format, is_called(&input.path, ".tsv"), input.compression);
         let numbered = (2u64..).map(|n| format!("kept.{stem}-{n}{ending}"));
         let mut names = std::iter::once(format!("kept.{stem}{ending}")).chain(numbered);
         // Some file systems do not tell small letters from large ones.
