@@ -123,6 +123,7 @@ impl ReadInput<'_> {
     }
 
     /// The content of a WARC record with this header; none where it is no page.
+    #[cfg_attr(not(feature = "html"), expect(unused_variables))]
     fn page<'b>(
         &self,
         header: wet::Fields<'b>,

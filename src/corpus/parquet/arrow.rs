@@ -133,13 +133,13 @@ impl Messages {
         let (batches, dictionaries, version) = (Vec::new(), Vec::new(), message.version());
         let mut messages =
             Self { schema: schema.into(), version, batches, dictionaries, compression: None, end: None };
-        while messages.end.is_none() {
-            let flaw = match messages.next(stored, &mut at) {
+        messages.end = loop {
+            let (flaw, lost) = match messages.next(stored, &mut at) {
                 Ok(true) => continue,
                 Ok(false) if is_file => {
                     let tail = stored.bytes(end.saturating_sub(6), 6).map_err(unreadable)?;
                     if tail.is_some_and(|tail| tail == ARROW_MAGIC) {
-                        break;
+                        break None;
                     }
                     let why = "the footer is missing; the record batches before it are read".to_owned();
                     // Behind the mark of the end there is none.
@@ -149,11 +149,11 @@ impl Messages {
                     let why = "bytes behind the end of the stream; cut the file into its streams".to_owned();
                     ((DamageKind::Malformed, why), None)
                 }
-                Ok(false) => break,
+                Ok(false) => break None,
                 Err(flaw) => (flaw, None),
             };
-            messages.end = Some((at, flaw.0, flaw.1));
-        }
+            break Some((at, flaw, lost));
+        };
         if is_file {
             // Dictionaries may stand behind the batches that they are for.
             let all = messages.dictionaries.len();
