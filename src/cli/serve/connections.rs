@@ -36,8 +36,8 @@ struct OpenConnections {
     connections: usize,
     /// Connections that wait for their client, the one that has waited longest first.
     waiting: BTreeMap<u64, Arc<Connection>>,
-    /// The numbers of those that were cut off and have not ended yet.
-    leaving: HashSet<u64>,
+    /// The numbers of those that have neither ended nor been cut off.
+    staying: HashSet<u64>,
 }
 
 pub(super) struct Connection {
@@ -75,7 +75,7 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let mut open = self.all.open();
         open.waiting.remove(&self.turn.load(Relaxed));
-        open.leaving.remove(&self.number);
+        open.staying.remove(&self.number);
         open.connections -= 1;
         self.all.room.notify_one();
     }
@@ -116,13 +116,12 @@ impl Connections {
 
     /// Cuts connections off until so many are left when all that leave have ended.
     fn make_room(&self, open: &mut OpenConnections, left: usize) {
-        while open.connections - open.leaving.len() > left
+        while open.staying.len() > left
             && let Some((_, oldest)) = open.waiting.pop_first()
         {
-            if open.leaving.insert(oldest.number) {
-                self.cut_off.fetch_add(1, Relaxed);
-                oldest.cut_off.notify_one();
-            }
+            open.staying.remove(&oldest.number);
+            self.cut_off.fetch_add(1, Relaxed);
+            oldest.cut_off.notify_one();
         }
     }
 
@@ -151,9 +150,11 @@ impl Connections {
         }
         open.connections += 1;
         open.number += 1;
+        let number = open.number;
+        open.staying.insert(number);
         let connection = Arc::new(Connection {
             all: Arc::clone(self),
-            number: open.number,
+            number,
             turn: AtomicU64::new(0),
             cut_off: Notify::new(),
             unheard: Mutex::default(),
@@ -212,7 +213,10 @@ impl Connection {
         open.turns += 1;
         let turn = open.turns;
         open.waiting.remove(&self.turn.swap(turn, Relaxed));
-        open.waiting.insert(turn, Arc::clone(self));
+        // The work for one that was cut off or has ended may still be under way.
+        if open.staying.contains(&self.number) {
+            open.waiting.insert(turn, Arc::clone(self));
+        }
         if open.connections >= self.all.most() {
             self.all.room.notify_one();
         }
@@ -309,15 +313,20 @@ mod tests {
         all.bound(2);
         assert_eq!(all.counts(), (2, 4, 2));
         // One that was cut off may still come to wait for its client.
-        open[0].waits();
+        let first = Arc::clone(&open[0]);
+        first.waits();
         for _ in 0..3 {
             assert!(all.try_admit().is_none());
         }
         assert_eq!(all.counts(), (2, 4, 3));
         open.drain(..3);
+        first.waits();
         open.extend(all.try_admit());
         assert_eq!((all.counts(), open.len()), ((2, 2, 3), 2));
+        // Of those that are open, the second has waited longest.
+        open[0].waits();
         assert!(all.try_admit().is_none());
         assert_eq!(all.counts(), (2, 2, 4));
+        tokio::time::timeout(Duration::ZERO, open[1].cut_off()).await.unwrap();
     }
 }
