@@ -157,7 +157,7 @@ pub(crate) fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String
             let read = ReadInput { shard: 0, input, options };
             let (mut reader, mut block) = (Reader::open(read), Block::default());
             reader.next_block(&mut block);
-            let Records { bytes, spans } = &block.records;
+            let Records { bytes, spans, .. } = &block.records;
             let mut names =
                 spans.iter().map(|span| field_names(&bytes[span.content_start..span.content_end]));
             names.find(|it| !it.is_empty()).unwrap_or_default()

@@ -24,7 +24,7 @@ pub struct Input {
     /// The compression, by its content, whatever its name says.
     pub compression: Compression,
     /// Where the bytes are: the same file or object, or the copy of a stream.
-    pub(super) storage: Storage,
+    pub(crate) storage: Storage,
     /// Keeps a copy until the last clone is gone, or the run is ended.
     pub(super) spool: Option<Arc<Unfinished>>,
     /// The original of the copy, if it is no stream: a file in UTF-16.

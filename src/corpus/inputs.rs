@@ -320,7 +320,8 @@ fn in_utf8(
     let mut failed = None;
     let mut bytes = from.bytes().map_while(|byte| byte.map_err(|error| failed = Some(error)).ok());
     let units = std::iter::from_fn(|| Some(unit([bytes.next()?, bytes.next()?])));
-    for character in char::decode_utf16(units) {
+    // The first is the mark of the byte order.
+    for character in char::decode_utf16(units).skip(1) {
         let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
         to.write_all(character.encode_utf8(&mut [0; 4]).as_bytes())?;
     }
@@ -442,7 +443,7 @@ pub(crate) struct FoundFiles<'a> {
     folders: HashSet<PathBuf>,
     /// The objects below an address: a store lists them all at once.
     listed: BTreeMap<PathBuf, Arc<Object>>,
-    /// What cannot be opened, with the reason.
+    /// Entries that cannot be opened, with the reason.
     pub broken: BTreeMap<PathBuf, DamageCause>,
     streams: Vec<Input>,
     pub passed_over: PassedOver,

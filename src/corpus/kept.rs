@@ -183,7 +183,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// What stands before all records (CSV).
+    /// The line before all records (CSV).
     pub fn header(&self) -> Option<&CsvHeader> {
         if let KeptColumns::Csv(header) = &self.columns { Some(header) } else { None }
     }

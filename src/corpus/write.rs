@@ -441,8 +441,8 @@ impl KeptJob<'_> {
         Ok(kept)
     }
 
-    /// The files to write: of each format one for all inputs with the same columns, or else one for each input. What
-    /// is kept of a table that cannot be read any more is `gone`.
+    /// The files to write: of each format one for all inputs with the same columns, or else one for each input. Kept
+    /// documents of a table that cannot be read any more are noted as gone.
     fn targets(&self, dir: &Path, gone: &mut Vec<Damage>) -> Result<Vec<Target>> {
         let (names, is_each) = (names(self.inputs), self.files == KeptFiles::Each);
         let mut targets = Vec::new();

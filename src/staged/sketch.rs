@@ -125,7 +125,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         }
         // A file that was named must be there.
         if input.cannot_open().is_some() && job.inputs.contains(&input.path) {
-            input.open().map_err(|error| Error::io(&input.path, error))?;
+            input.storage.open().map_err(|error| Error::io(&input.path, error))?;
         }
     }
     let score = job.options.fields.score.iter().map(|field| Needed::score("score", field.clone()));

@@ -70,7 +70,7 @@ pub(crate) fn columns_of(
 }
 
 /// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input is
-/// the first: it says how a file is written. What is not there any more is lost.
+/// the first: it says how a file is written. The others of them are noted as gone.
 pub(super) fn kept_rows<'k>(
     job: &KeptJob<'k>,
     shard: u32,
