@@ -98,8 +98,8 @@ pub struct DocumentTable {
     blocks: Vec<RowBlock>,
     /// Where each document stands in these.
     places: Places,
-    /// The first document of each run of documents of a file whose rows follow each other, and its id.
-    ids: Vec<(DocId, Document)>,
+    /// The id of each: a file, and a place there.
+    ids: Places,
 }
 
 /// The place, the record id and the URL of one document after the other.
@@ -119,21 +119,11 @@ impl DocumentTable {
         }
         let last = self.blocks.len() - 1;
         let RowBlock { bytes, starts } = &mut self.blocks[last];
-        let document = self.places.push(last as u32, starts.len() as u32);
+        self.places.push(last as u32, starts.len() as u32);
         starts.push(bytes.len() as u32);
         place.put(bytes);
         [record_id, url].into_iter().for_each(|name| put_name(bytes, name));
-        self.add_id(id, document);
-    }
-
-    fn add_id(&mut self, id: DocId, document: Document) {
-        let goes_on = |&(first, from): &(DocId, Document)| {
-            first.shard == id.shard
-                && id.row.checked_sub(first.row) == Some(document.number() - from.number())
-        };
-        if !self.ids.last().is_some_and(goes_on) {
-            self.ids.push((id, document));
-        }
+        self.ids.push(id.shard, id.row);
     }
 
     /// Puts the tables of several threads together, in order of ids, and copies nothing of a document. Also gives the
@@ -141,8 +131,9 @@ impl DocumentTable {
     pub fn merge(tables: Vec<Self>) -> (Self, Vec<(u32, Range<u32>)>) {
         let mut runs = Vec::new();
         for (table, number) in tables.iter().zip(0..) {
-            let ends = table.ids.iter().skip(1).map(|&(_, next)| next.number()).chain([table.len() as u32]);
-            runs.extend(table.ids.iter().zip(ends).map(|(&(id, from), to)| (id, number, from.number()..to)));
+            runs.extend(
+                table.ids.runs().map(|(shard, row, documents)| (DocId { shard, row }, number, documents)),
+            );
         }
         runs.sort_unstable_by_key(|&(id, ..)| id);
         let (mut before, mut blocks) = (Vec::new(), 0);
@@ -152,10 +143,10 @@ impl DocumentTable {
         }
         let mut merged = Self::default();
         for (id, number, documents) in &runs {
-            merged.add_id(*id, Document::at(merged.len()));
-            for document in documents.clone() {
+            for (document, row) in documents.clone().zip(id.row..) {
                 let (block, at) = tables[*number as usize].places.get(Document(document));
                 merged.places.push(before[*number as usize] + block, at);
+                merged.ids.push(id.shard, row);
             }
         }
         merged.blocks = tables.into_iter().flat_map(|table| table.blocks).collect();
@@ -174,8 +165,8 @@ impl DocumentTable {
 
     /// A document's id.
     pub fn id(&self, document: Document) -> DocId {
-        let (first, from) = self.ids[self.ids.partition_point(|&(_, from)| from <= document) - 1];
-        DocId { row: first.row + (document.number() - from.number()), ..first }
+        let (shard, row) = self.ids.get(document);
+        DocId { shard, row }
     }
 
     /// The ids of all documents, ascending in a table that was put together.
@@ -185,15 +176,13 @@ impl DocumentTable {
 
     /// The document with an id, in a table that was put together.
     pub fn find(&self, id: DocId) -> Option<Document> {
-        let (first, from) = self.ids[self.ids.partition_point(|&(first, _)| first <= id).checked_sub(1)?];
-        let document = Document(from.number().checked_add(id.row.checked_sub(first.row)?)?);
+        let document = Document::at(self.ids.before(id.shard, id.row));
         (document.index() < self.len() && self.id(document) == id).then_some(document)
     }
 
     /// Number of documents of the files before one, in a table that was put together.
     pub fn before(&self, shard: u32) -> usize {
-        let run = self.ids.partition_point(|&(first, _)| first.shard < shard);
-        self.ids.get(run).map_or(self.len(), |&(_, from)| from.index())
+        self.ids.before(shard, 0)
     }
 
     /// Where a document is stored.

@@ -237,8 +237,8 @@ impl<'a> Groups<'a> {
     /// The clusters of groups that are each removed for another, or for themselves.
     pub(crate) fn partition_of(&self, assigned: &[Group]) -> Partition {
         let mut partition = Partition::singletons(self.collection.len());
-        for (group, &leader) in Group::all(self.len()).zip(assigned) {
-            for &document in self.documents(group) {
+        for (members, &leader) in self.members.iter().zip(assigned) {
+            for &document in members {
                 partition.join(self.leader(leader), document);
             }
         }

@@ -17,6 +17,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// A number in a space of its own, counted from 0.
 #[doc(hidden)]
@@ -151,7 +152,7 @@ impl<K: Id, V> Lists<K, V> {
         &self.values[self.range(key.index())]
     }
 
-    fn range(&self, at: usize) -> std::ops::Range<usize> {
+    fn range(&self, at: usize) -> Range<usize> {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         start..self.ends[at] as usize
     }
@@ -245,7 +246,11 @@ impl<K: Id, V: Copy> LedLists<K, V> {
 
     /// All lists in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[V]> {
-        K::all(self.len()).map(|key| self.get(key))
+        let mut several = self.several.iter().zip(self.lists.iter()).peekable();
+        K::all(self.len()).map(move |key| match several.next_if(|&(&next, _)| next == key) {
+            Some((_, list)) => list,
+            None => std::slice::from_ref(&self.leaders[key.index()]),
+        })
     }
 }
 
@@ -297,14 +302,35 @@ impl Places {
     /// If there is no such document.
     #[inline]
     pub fn get(&self, document: Document) -> (u32, u32) {
-        assert!(document.index() < self.documents, "a document that is there");
+        debug_assert!(document.index() < self.documents, "a document that is there");
         let step = document.index() / Self::STEP;
-        let from = self.steps[step] as usize;
-        let to = self.steps.get(step + 1).map_or(self.runs.len() - 1, |&next| next as usize);
-        // Nearly always the first is the only one.
-        let later = self.runs[from + 1..=to].partition_point(|run| run.first <= document);
-        let PlaceRun { first, list, at } = self.runs[from + later];
+        let mut run = self.steps[step] as usize;
+        // Nearly always this is the only one.
+        if self.runs.get(run + 1).is_some_and(|next| next.first <= document) {
+            let last = self.steps.get(step + 1).map_or(self.runs.len() - 1, |&next| next as usize);
+            run += self.runs[run + 1..=last].partition_point(|run| run.first <= document);
+        }
+        let PlaceRun { first, list, at } = self.runs[run];
         (list, at + (document.number() - first.number()))
+    }
+
+    /// The runs of documents that stand side by side: their list, the place of the first there, and the documents.
+    pub fn runs(&self) -> impl Iterator<Item = (u32, u32, Range<u32>)> {
+        let ends = self.runs.iter().skip(1).map(|next| next.first.number()).chain([self.documents as u32]);
+        self.runs.iter().zip(ends).map(|(run, end)| (run.list, run.at, run.first.number()..end))
+    }
+
+    /// Where places ascend, the number of documents that stand before a place.
+    pub fn before(&self, list: u32, at: u32) -> usize {
+        let Some(run) = self.runs.partition_point(|run| (run.list, run.at) <= (list, at)).checked_sub(1)
+        else {
+            return 0;
+        };
+        let end = self.runs.get(run + 1).map_or(self.documents, |next| next.first.index());
+        match self.runs[run] {
+            run if run.list == list => end.min(run.first.index() + (at - run.at) as usize),
+            _ => end,
+        }
     }
 
     /// Number of documents.
@@ -349,7 +375,17 @@ mod tests {
             let documents: Vec<Document> = naive.iter().map(|&(list, at)| places.push(list, at)).collect();
             prop_assert_eq!((places.len(), places.is_empty()), (naive.len(), naive.is_empty()));
             prop_assert!(documents.iter().copied().eq(Document::all(naive.len())));
-            prop_assert!(documents.into_iter().map(|document| places.get(document)).eq(naive));
+            prop_assert!(documents.into_iter().map(|document| places.get(document)).eq(naive.iter().copied()));
+            let runs = places.runs();
+            let of_runs = runs.flat_map(|(list, at, run)| (at..).zip(run).map(move |(at, _)| (list, at)));
+            prop_assert!(of_runs.eq(naive.iter().copied()));
+            // Each place once, ascending.
+            let ascending: std::collections::BTreeSet<(u32, u32)> = naive.into_iter().collect();
+            let mut places = Places::default();
+            ascending.iter().for_each(|&(list, at)| drop(places.push(list, at)));
+            for (list, at) in (0..4).flat_map(|list| [0, 1, 5, 9, 300, u32::MAX].map(|at| (list, at))) {
+                prop_assert_eq!(places.before(list, at), ascending.range(..(list, at)).count());
+            }
         }
 
         #[test]
