@@ -210,6 +210,7 @@ fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
         threads: 0,
         shard: Shard::default(),
         settings: settings.clone(),
+        boilerplate: None,
     }
 }
 

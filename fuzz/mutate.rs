@@ -161,6 +161,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         threads: 1,
         shard: Shard::default(),
         settings: simflip::settings::Settings::default(),
+        boilerplate: None,
     };
     staged::sketch(&sketch, &Silent).expect("sketches");
     let grouping = Grouping::of(Linkage::Star);

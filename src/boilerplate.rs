@@ -18,7 +18,7 @@
 use crate::corpus::Document;
 use crate::error::{Error, Result};
 use crate::format::{self, BOILERPLATE};
-use crate::hash::{MURMUR3, feature, fmix64};
+use crate::hash::{MURMUR3, feature, fmix64, murmur3_x64_128};
 use crate::inspection::Inspection;
 use crate::making::folder_of;
 use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
@@ -473,6 +473,12 @@ pub struct BoilerplateShare {
 }
 
 impl BoilerplateShare {
+    /// The share in a document of so many bytes: its lines with words, and the lines and the bytes of boilerplate.
+    pub fn of_document(bytes: u64, [lines, boilerplate_lines, boilerplate_bytes]: [u64; 3]) -> Self {
+        let whole_documents = u64::from(lines > 0 && boilerplate_lines == lines);
+        Self { documents: 1, whole_documents, lines, boilerplate_lines, bytes, boilerplate_bytes }
+    }
+
     /// Adds other documents.
     pub fn add(&mut self, other: &Self) {
         self.documents += other.documents;
@@ -550,23 +556,74 @@ impl Boilerplate {
             return (text, None);
         }
         lines.cut(group, text);
-        let mut share =
-            BoilerplateShare { documents: 1, bytes: text.len() as u64, ..BoilerplateShare::default() };
         let Lines { lines, own, .. } = lines;
         own.clear();
+        let [mut with_words, mut left_out, mut left_bytes] = [0; 3];
         for DocumentLine { key, place, .. } in lines {
             let is_boilerplate = key.is_some_and(|key| self.has(key));
-            share.lines += u64::from(key.is_some());
+            with_words += u64::from(key.is_some());
             if is_boilerplate {
-                share.boilerplate_lines += 1;
-                share.boilerplate_bytes += place.len() as u64;
+                left_out += 1;
+                left_bytes += place.len() as u64;
             } else {
                 own.push_str(&text[place.clone()]);
             }
         }
-        let whole = share.boilerplate_lines == share.lines;
-        share.whole_documents = u64::from(whole && share.lines > 0);
-        (if whole || share.boilerplate_lines == 0 { text } else { own }, Some(share))
+        let share = BoilerplateShare::of_document(text.len() as u64, [with_words, left_out, left_bytes]);
+        (if left_out == with_words || left_out == 0 { text } else { own }, Some(share))
+    }
+
+    /// The part of a document that is compared, by the name of its input file, and its group with the share of
+    /// boilerplate in it: see [`without`](Self::without).
+    pub fn part<'a>(
+        &self,
+        lines: &'a mut Lines,
+        input: &'a Path,
+        document: &Document<'a>,
+    ) -> (&'a str, Option<(Cow<'a, str>, BoilerplateShare)>) {
+        let Some(group) = self.by.of(input, document.into()) else { return (document.text, None) };
+        let (part, share) = self.without(lines, &group, document.text);
+        (part, share.map(|share| (group, share)))
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn held_bytes(&self) -> u64 {
+        let of = |part: &BoilerplatePart| match part {
+            // A place of a table of hashes has nine bytes, and one in eight is empty at least.
+            BoilerplatePart::Lines(lines) => 11 * lines.capacity(),
+            BoilerplatePart::Places(bits) => 8 * bits.len(),
+        };
+        self.parts.iter().map(of).sum::<usize>() as u64
+    }
+
+    /// A name for what it leaves out.
+    pub fn fingerprint(&self) -> String {
+        let (header, body) = self.file();
+        let header = serde_json::to_vec(&header).unwrap_or_default();
+        let (low, high) = murmur3_x64_128(&[header, body].concat(), 0);
+        format!("{high:016x}{low:016x}")
+    }
+
+    /// The header and the body of its file.
+    fn file(&self) -> (BoilerplateHeader, Vec<u8>) {
+        let words = |part: &BoilerplatePart| match part {
+            BoilerplatePart::Lines(lines) => {
+                let mut lines: Vec<u64> = lines.iter().copied().collect();
+                lines.sort_unstable();
+                lines
+            }
+            BoilerplatePart::Places(bits) => bits.clone(),
+        };
+        let body = self.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
+        let header = BoilerplateHeader {
+            by: self.by.clone(),
+            hash: MURMUR3.to_owned(),
+            tokenizer: TOKENIZER.to_owned(),
+            rules: BOILERPLATE_RULES.to_owned(),
+            places: self.places as u64,
+            parts: self.parts.iter().map(BoilerplatePart::lines).collect(),
+        };
+        (header, body)
     }
 
     /// Parts a document as [`Boilerplate::without`] does, and keeps the boilerplate as well.
@@ -609,24 +666,17 @@ struct BoilerplateHeader {
 /// # Errors
 /// If the file cannot be written; then there is none.
 pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
-    let words = |part: &BoilerplatePart| match part {
-        BoilerplatePart::Lines(lines) => {
-            let mut lines: Vec<u64> = lines.iter().copied().collect();
-            lines.sort_unstable();
-            lines
-        }
-        BoilerplatePart::Places(bits) => bits.clone(),
-    };
-    let body: Vec<u8> = boilerplate.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
-    let header = BoilerplateHeader {
-        by: boilerplate.by.clone(),
-        hash: MURMUR3.to_owned(),
-        tokenizer: TOKENIZER.to_owned(),
-        rules: BOILERPLATE_RULES.to_owned(),
-        places: boilerplate.places as u64,
-        parts: boilerplate.parts.iter().map(BoilerplatePart::lines).collect(),
-    };
+    let (header, body) = boilerplate.file();
     format::write(path, BOILERPLATE, &header, &[&body])
+}
+
+/// The groups of a file of boilerplate, of which no more than the header is read.
+///
+/// # Errors
+/// If the file cannot be read, or is none.
+pub fn groups_of(path: &Path) -> Result<GroupBy> {
+    let (BoilerplateHeader { by, .. }, _) = format::open(path, BOILERPLATE)?;
+    Ok(by)
 }
 
 /// Reads boilerplate from a file.

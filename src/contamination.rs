@@ -8,6 +8,7 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
 use crate::pipeline::dedup::first_messages;
+use crate::pipeline::documents::check_stores;
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::report::decontamination::{
@@ -214,9 +215,7 @@ fn in_pool(
     let read = progress.during("read documents", stored(&inputs), "bytes", |advance| {
         corpus::read(&inputs, &read_options, worker, each, advance)
     });
-    if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
-        return Err(Error::io(&input.path, failure));
-    }
+    check_stores(&inputs)?;
     report_damage(&read.files);
     let (mut documents, mut candidates, mut excerpts) = (Vec::new(), Vec::new(), HashMap::new());
     for worker in read.workers {

@@ -52,7 +52,7 @@ pub const BOILERPLATE: Kind = Kind { tag: *b"BOIL", version: 1, name: "boilerpla
 pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, name: "sketches of a file" };
 
 /// The names and places of an input file's documents.
-pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, name: "names of a file's documents" };
+pub const NAMES: Kind = Kind { tag: *b"NAME", version: 2, name: "names of a file's documents" };
 
 /// Documents of a band, and the leaders that they may be removed for.
 pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 3, name: "edges of a band" };

@@ -280,6 +280,41 @@ fn neither_threads_nor_files_change_boilerplate() {
 }
 
 #[test]
+fn stages_leave_out_the_boilerplate_of_a_file() {
+    let place = Place::new();
+    let documents = documents();
+    for (name, part) in ["a", "b"].into_iter().zip(documents.chunks(documents.len().div_ceil(2))) {
+        write(&place.put(&format!("crawl/{name}.jsonl"), ""), part);
+    }
+    place.reported("dedup crawl --out counted --boilerplate-by host --save-boilerplate lines", 0);
+    place.reported("dedup crawl --out other --boilerplate-by all --save-boilerplate others", 0);
+    let sketch = |arguments: &str, code: i32| place.reported(&format!("sketch {arguments}"), code);
+    for _ in 0..2 {
+        let reported = sketch("crawl --out sketches --boilerplate lines", 0);
+        assert!(!reported.contains("warning"), "{reported}");
+    }
+    place.reported("join sketches", 0);
+    place.reported("cluster sketches --tables tables", 0);
+    assert_eq!(pairs(&place.at("tables")), pairs(&place.at("counted")));
+    assert!(pairs(&place.at("tables")) != pairs(&place.at("other")));
+    simflip().arg("inspect").arg(place.at("sketches")).assert().success();
+    // Sketches of other documents, which are without other lines.
+    for other in ["", " --boilerplate others"] {
+        let reported = sketch(&format!("crawl --out sketches{other}"), 2);
+        assert!(reported.contains("a setting is another"), "{reported}");
+        sketch(&format!("crawl/a.jsonl --out mixed{other} --force"), 0);
+        sketch("crawl/b.jsonl --out mixed --boilerplate lines --force", 0);
+        let reported = place.reported("join mixed", 2);
+        assert!(reported.contains("sketch both with the same settings"), "{reported}");
+    }
+    let reported = place.reported("seen --index i --import sketches", 2);
+    assert!(reported.contains("without --boilerplate"), "{reported}");
+    // Documents without what groups need.
+    let reported = sketch("crawl --url-field address --out unnamed --boilerplate lines", 0);
+    assert!(reported.contains("which --boilerplate needs, with a host"), "{reported}");
+}
+
+#[test]
 fn boilerplate_is_saved_used_and_refused() {
     let top = tempfile::tempdir().unwrap();
     let input = top.path().join("documents.jsonl");

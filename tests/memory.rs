@@ -10,7 +10,7 @@ use serde_json::Value;
 use simflip::clusters::{Linkage, Quota, Source};
 use simflip::corpus::KeptFiles;
 use simflip::hash::SplitMix64;
-use simflip::pipeline::{self, Job, Progress, Silent, Writes};
+use simflip::pipeline::{self, GroupBy, Ignored, Job, Progress, Silent, Writes};
 use simflip::settings::{Generator, Settings, Verification};
 use simflip::staged;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,6 +236,68 @@ proptest! {
             return Ok(());
         }
         assert_same(&Job { against, ..job }, threads);
+    }
+}
+
+/// Writes documents of three hosts, two of which put lines of their own into most documents. Some texts stand on
+/// several hosts, some are nothing but such lines, and some differ in a line.
+fn with_boilerplate(folder: &Path, documents: usize, seed: u64) {
+    let mut rng = SplitMix64::new(seed);
+    let line = |rng: &mut SplitMix64, words: usize| -> String {
+        (0..words).map(|_| format!("w{} ", rng.below(5000))).collect::<String>() + "\n"
+    };
+    let menus: Vec<Vec<String>> = (0..2).map(|_| (0..8).map(|_| line(&mut rng, 4)).collect()).collect();
+    let articles: Vec<Vec<String>> =
+        (0..documents / 4 + 1).map(|_| (0..5).map(|_| line(&mut rng, 9)).collect()).collect();
+    let mut texts: Vec<String> = Vec::new();
+    for at in 0..documents {
+        let host = rng.below(3) as usize;
+        let mut lines: Vec<String> = menus.get(host).cloned().unwrap_or_default();
+        lines.retain(|_| rng.below(8) > 0);
+        if rng.below(12) > 0 {
+            let mut article = articles[rng.below(articles.len() as u64) as usize].clone();
+            if rng.below(3) == 0 {
+                article[2] = line(&mut rng, 9);
+            }
+            lines.extend(article);
+        }
+        let copied = (at > 0 && rng.below(5) == 0).then(|| texts[rng.below(at as u64) as usize].clone());
+        texts.push(copied.unwrap_or_else(|| lines.concat()));
+        let url = (rng.below(9) > 0).then(|| format!("https://h{host}.example/{:03}", rng.below(400)));
+        let source = (rng.below(9) > 0).then_some(host);
+        let document = serde_json::json!({"id": at, "url": url, "source": source, "text": texts[at]});
+        let path = folder.join(format!("{}/documents {}.jsonl", at % 2, at * 4 / documents));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut file = fs::File::options().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{document}").unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn boilerplate_is_left_out_on_disk_as_in_memory(
+        documents in 30usize..250, old in 0usize..60, seed: u64, kind in 0u8..4, threads in 1usize..4,
+        by in prop::sample::select(vec!["host", "file", "folder", "all", "field:source"]),
+        keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url"]),
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        with_boilerplate(&at("crawl"), documents, seed);
+        let against = if old > 0 { vec![at("old")] } else { Vec::new() };
+        against.iter().for_each(|folder| with_boilerplate(folder, old, seed));
+        let settings = settings(kind).with(|s| if kind != REMOVABLE { s.keep = keep.parse().unwrap() });
+        let ignored = Ignored::Counted(by.parse().unwrap());
+        let job = Job { against, ignored, ..job(&[at("crawl")], &at("out"), settings) };
+        let held = Job { save_boilerplate: Some(at("held")), out: at("kept"), ..job.clone() };
+        pipeline::dedup(&held, &Silent).unwrap();
+        let report: Value = serde_json::from_slice(&fs::read(at("kept/report.json")).unwrap()).unwrap();
+        let lines = report["boilerplate"]["all"]["boilerplate_lines"].as_u64().unwrap();
+        prop_assert!(lines > 0 || documents < 100 || by != "all", "{}", report["boilerplate"]);
+        assert_same(&Job { save_boilerplate: Some(at("saved")), ..job.clone() }, threads);
+        // The run on disk was the last to save them.
+        prop_assert!(fs::read(at("held")).unwrap() == fs::read(at("saved")).unwrap());
+        assert_same(&Job { ignored: Ignored::OfFile(at("saved")), ..job }, threads);
     }
 }
 
@@ -493,7 +555,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     };
     refused(&["--method", "minhash"], "search bands: expected keys");
     refused(&["--method", "bphs", "--all-pairs"], "--all-pairs");
-    refused(&["--boilerplate-by", "host"], "--boilerplate-by");
+    refused(&["--save-frequencies", "counts"], "--save-frequencies");
 }
 
 /// What a command says at its end and where errors go, and whether it went well.
@@ -821,7 +883,8 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
     paths.iter().for_each(|path| with_oddities(path));
     // Where they are read, too.
     let out = crawl.join("out");
-    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, settings(0)) };
+    let ignored = Ignored::Counted(GroupBy::All);
+    let job = Job { against: vec![old], ignored, ..job(std::slice::from_ref(&crawl), &out, settings(0)) };
     staged::dedup_on_disk(&job, &Silent).unwrap();
     let expected = results(&out);
     fs::remove_dir_all(&out).unwrap();
@@ -841,7 +904,7 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
         assert_eq!(results(&out), expected, "ended at {begun:?}");
         assert_eq!(rest.parts.into_inner().unwrap(), [1, 2, 3, 4].map(|part| (part, 4)));
         let rest = rest.begun.into_inner().unwrap();
-        let done = |name: &&String| *name == "join";
+        let done = |name: &&String| ["boilerplate", "join"].contains(&&***name);
         let finished: Vec<_> = begun[..begun.len() - 1].iter().filter(done).collect();
         assert!(finished.iter().all(|name| !rest.contains(name)), "{finished:?} and again {rest:?}");
         passed_over += finished.len();
@@ -912,6 +975,13 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     fs::File::options().append(true).open(&paths[1]).unwrap().set_modified(later).unwrap();
     let heard = Ending::default();
     staged::dedup_on_disk(&first, &heard).unwrap();
+    assert!(!heard.notes.into_inner().unwrap().iter().any(|note| note.contains("going on with")));
+    fs::remove_dir_all(at("out")).unwrap();
+    // So do other lines that are left out.
+    ended_at(&first, 5).unwrap();
+    let heard = Ending::default();
+    let ignored = Ignored::Counted(GroupBy::All);
+    staged::dedup_on_disk(&Job { ignored, ..first.clone() }, &heard).unwrap();
     assert!(!heard.notes.into_inner().unwrap().iter().any(|note| note.contains("going on with")));
     fs::remove_dir_all(at("out")).unwrap();
     // A file that is damaged is reported, and made again.

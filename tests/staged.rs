@@ -127,6 +127,7 @@ pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: M
         threads: machine.threads,
         shard: Shard::default(),
         settings: settings.clone(),
+        boilerplate: None,
     }
 }
 

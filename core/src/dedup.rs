@@ -1082,7 +1082,7 @@ impl Found<'_> {
                 let is_removed = |document: &&Document| {
                     **document != kept && document.index() < new && also.binary_search(document).is_err()
                 };
-                let size = |document: Document| collection.facts(document).features;
+                let size = |document: Document| evidence.facts(texts.text_of(document)).features;
                 // The copy that leads stands for all copies of a text.
                 let is_near = |document: Document| {
                     group(document) != group(kept) && groups.leader(group(document)) == document
@@ -1114,7 +1114,9 @@ impl Found<'_> {
             lists.par_iter().zip(&representatives).map(of).collect()
         });
         let new_copies = |text| texts.copies(text).partition_point(|document| document.index() < new);
-        let few = texts.unsketched.iter().map(|&text| new_copies(text) as u64).sum();
+        let least = settings.min_features.max(1);
+        let is_few = |document: &Document| (collection.facts(*document).features as usize) < least;
+        let few = Document::all(new).filter(is_few).count() as u64;
         // All copies of a text are in one cluster, so all of them but one go, and but those that stay besides.
         let mut stays = vec![false; if also.is_empty() { 0 } else { n }];
         if !stays.is_empty() {

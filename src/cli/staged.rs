@@ -6,6 +6,7 @@ use super::arguments::{
 };
 use super::progress::Bars;
 use super::{Done, print_text};
+use simflip::boilerplate;
 use simflip::clusters::{Keep, Linkage};
 use simflip::corpus::{KeptFiles, expand_patterns};
 use simflip::report::messages::recall_sentence;
@@ -13,6 +14,7 @@ use simflip::resources::peak_memory_bytes;
 use simflip::staged::{self, Grouping, Outputs, Shard};
 use simflip::wording::counted;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Stage 1 of a large job: sketch each input file.
 ///
@@ -61,6 +63,10 @@ pub(crate) struct SketchArgs {
     /// Keep the numbers of this JSONL field or CSV or Parquet column with the sketches, for cluster --keep score:FIELD
     #[arg(long, value_name = "FIELD")]
     score: Option<String>,
+
+    /// Ignore the boilerplate of a file that dedup --save-boilerplate wrote; give all parts of a job the same file
+    #[arg(long, value_name = "FILE")]
+    boilerplate: Option<PathBuf>,
 }
 
 impl SketchArgs {
@@ -79,6 +85,7 @@ impl SketchArgs {
             threads: self.machine.work.threads,
             shard: self.shard,
             settings,
+            boilerplate: self.boilerplate.map(|path| boilerplate::load(&path)).transpose()?.map(Arc::new),
         };
         let sketched = staged::sketch(&job, &Bars::new(self.machine.work.quiet))?;
         let documents = counted(sketched.documents, "document", "documents");

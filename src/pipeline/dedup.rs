@@ -131,10 +131,10 @@ fn write(
         languages: read.languages.clone(),
         not_read: read.not_read.clone(),
         repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
-        boilerplate: read.left_out.as_ref().map(|left_out| {
-            let groups = left_out.groups.iter().map(|(group, &share)| (group.clone(), share));
-            messages::boilerplate(left_out.by.clone(), groups, left_out.mistaken, job.ignored.file())
-        }),
+        boilerplate: read
+            .left_out
+            .clone()
+            .map(|left_out| BoilerplateReport { from: job.ignored.file().cloned(), ..left_out }),
         scores: Scores::new(job, read)?.warning(&job.settings.keep, read.new_documents()),
         memory: job
             .expected

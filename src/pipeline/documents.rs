@@ -4,11 +4,13 @@
 use super::stages::Stages;
 use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines};
 use crate::corpus::{
-    self, Document as Record, FileReading, Input, Languages, PassedOver, ReadOptions, TextSum,
+    self, Document as Record, FileReading, Input, Languages, PassedOver, ReadJob, ReadOptions, TextSum,
+    TooLong,
 };
 use crate::document::{DocId, DocumentTable, Place};
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
+use crate::report::model::BoilerplateReport;
 use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
 use hashbrown::{HashMap, HashSet};
@@ -47,36 +49,39 @@ pub struct ReadDocuments {
     /// Entries of the folders that were not read.
     pub not_read: PassedOver,
     /// The boilerplate that was left out, if some was.
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<BoilerplateReport>,
 }
 
-/// The boilerplate that was left out of documents.
-#[derive(Clone, Debug, Default)]
-pub struct LeftOut {
-    /// The kind of groups.
-    pub by: GroupBy,
-    /// The share of boilerplate in each group with three contents or more.
-    pub groups: HashMap<String, BoilerplateShare>,
-    /// [`Boilerplate::mistaken`] of the boilerplate.
-    pub mistaken: f64,
-}
-
-/// Counts in how many contents of its group each line of the inputs stands.
-pub fn count_boilerplate(
+/// Counts in how many contents of its group each line of the inputs stands. A record of more than `most` bytes ends
+/// the reading, and is given with the place of its input.
+///
+/// # Errors
+/// If a store has not given all bytes of an object.
+pub(crate) fn count_boilerplate(
     inputs: &[Input],
     by: GroupBy,
     options: &ReadOptions,
+    most: u64,
     stages: &Stages<'_>,
-) -> Boilerplate {
+) -> Result<(Boilerplate, Option<(usize, TooLong)>)> {
     let counting = Counting::new(by);
     let add = |lines: &mut Lines, record: Record<'_>| {
         counting.add(lines, &inputs[record.id.shard as usize].path, (&record).into(), record.text);
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-    stages.run("boilerplate", 0, "documents", stored.max(1), |progress| {
-        corpus::read(inputs, options, Lines::default, add, progress);
+    let reading = stages.run("boilerplate", 0, "documents", stored.max(1), |progress| {
+        ReadJob { inputs, options, most: &|| most, progress }.read(Lines::default, add)
     });
-    counting.finish()
+    check_stores(inputs)?;
+    Ok((counting.finish(), reading.too_long))
+}
+
+/// Checks that stores have given all bytes of objects.
+pub(crate) fn check_stores(inputs: &[Input]) -> Result<()> {
+    match inputs.iter().find_map(|input| Some((input, input.failure()?))) {
+        Some((input, failure)) => Err(Error::io(&input.path, failure)),
+        None => Ok(()),
+    }
 }
 
 /// The state of a thread.
@@ -109,19 +114,13 @@ impl DocumentWorker<'_> {
         }
         self.documents.push(record.id, record.place, record.record_id, record.url);
         let input = &*self.inputs[record.id.shard as usize].path;
-        let group =
-            self.boilerplate.and_then(|lines| Some((lines, lines.by.of(input, record.into())?.into_owned())));
-        match group {
-            Some((boilerplate, group)) => {
-                let (part, share) = boilerplate.without(&mut self.lines, &group, record.text);
-                self.collection.push_part(record.text, part);
-                if let Some(share) = share {
-                    self.shares.entry(group).or_default().add(&share);
-                }
-            }
-            None => {
-                self.collection.push(record.text);
-            }
+        let (part, share) = match self.boilerplate {
+            Some(boilerplate) => boilerplate.part(&mut self.lines, input, record),
+            None => (record.text, None),
+        };
+        self.collection.push_part(record.text, part);
+        if let Some((group, share)) = share {
+            self.shares.entry(group.into_owned()).or_default().add(&share);
         }
         if record.id.shard as usize >= self.new_files {
             return;
@@ -189,9 +188,7 @@ impl ReadDocuments {
             }
         };
         let reading = corpus::read(&inputs, options, worker, add, progress);
-        if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
-            return Err(Error::io(&input.path, failure));
-        }
+        check_stores(&inputs)?;
         let mut languages = Languages::default();
         let (mut tables, mut collections) = (Vec::new(), Vec::new());
         let (mut scores, mut values) = (Vec::new(), Vec::new());
@@ -230,10 +227,10 @@ impl ReadDocuments {
             repeated_ids,
             both: 0,
             not_read: PassedOver::default(),
-            left_out: boilerplate.map(|boilerplate| LeftOut {
-                by: boilerplate.by.clone(),
-                groups: shares,
-                mistaken: boilerplate.mistaken(),
+            left_out: boilerplate.map(|boilerplate| {
+                let mut left_out = BoilerplateReport::of(boilerplate);
+                shares.into_iter().for_each(|(group, share)| left_out.add(group, share));
+                left_out.settled()
             }),
         })
     }

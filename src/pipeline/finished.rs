@@ -1,6 +1,6 @@
 //! A result that is there already.
 
-use super::{Against, Job, Summary, all_inputs};
+use super::{Against, Ignored, Job, Summary, all_inputs};
 use crate::corpus::{Input, InputMark, is_stream};
 use crate::error::{Error, Result};
 use crate::hash::murmur3_x64_128;
@@ -65,7 +65,8 @@ pub(crate) fn fingerprint(job: &Job, files: &Against) -> Result<String> {
         .filter(|path| !is_stream(path))
         .map(|path| fs::read(path).ok().map(|bytes| murmur3_x64_128(&bytes, 0)))
         .collect();
-    let decides = (&job.settings, read, files.new_files, paths, marks, written, named, of_tables);
+    let counted = if let Ignored::Counted(by) = &job.ignored { Some(by) } else { None };
+    let decides = (&job.settings, read, files.new_files, paths, marks, written, named, of_tables, counted);
     let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
     let (low, high) = murmur3_x64_128(&bytes, 0);
     Ok(format!("{high:016x}{low:016x}"))

@@ -49,7 +49,7 @@ use crate::corpus::{
     ReadOptions, ReadRules, discover_all,
 };
 use crate::error::{Error, Result};
-use crate::format;
+use crate::format::{self, Kind};
 use crate::frequencies;
 use crate::making::check_file;
 use crate::report::messages;
@@ -194,7 +194,7 @@ impl Job {
 }
 
 /// Options by which documents are read with the field that groups them, if one does.
-fn grouped(mut options: ReadOptions, by: Option<&GroupBy>) -> ReadOptions {
+pub(crate) fn grouped(mut options: ReadOptions, by: Option<&GroupBy>) -> ReadOptions {
     if let Some(field) = by.and_then(GroupBy::field) {
         options.fields.group = Some(field.to_owned());
     }
@@ -217,24 +217,7 @@ fn read_files(
     stages: &Stages<'_>,
 ) -> Result<(ReadDocuments, Option<Arc<Frequencies>>, Option<Boilerplate>)> {
     settings.check()?;
-    let saved = [
-        (
-            "save-frequencies",
-            &job.save_frequencies,
-            format::FREQUENCIES,
-            "an earlier file of document frequencies",
-        ),
-        ("save-boilerplate", &job.save_boilerplate, format::BOILERPLATE, "an earlier file of boilerplate"),
-    ];
-    let saved = || {
-        saved.into_iter().filter_map(|(option, path, kind, what)| Some((option, path.as_ref()?, kind, what)))
-    };
-    for (option, path, kind, what) in saved() {
-        check_file(option, path, what, |path| format::is_of_kind(path, kind))?;
-    }
-    let tables = [&job.frequencies, &job.save_frequencies, &job.save_boilerplate];
-    let tables = tables.into_iter().flatten().chain(job.ignored.file());
-    output::spare(&job.out, tables.map(PathBuf::as_path))?;
+    check_saved(job)?;
     let named = job.ignored.file().map(|path| boilerplate::load(path)).transpose()?;
     // A file of frequencies that does not fit is refused before hours of reading.
     let loaded = match &job.frequencies {
@@ -252,14 +235,11 @@ fn read_files(
         Some(files) => files,
         None => all_inputs(job)?,
     };
-    output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
-    for (option, path, ..) in saved() {
-        output::spare_inputs(option, path, &inputs)?;
-    }
+    spare_inputs(job, &inputs)?;
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = grouped(job.read_options(), named.as_ref().map(|boilerplate| &boilerplate.by));
     let boilerplate = match &job.ignored {
-        Ignored::Counted(by) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),
+        Ignored::Counted(by) => Some(count_boilerplate(&inputs, by.clone(), &options, u64::MAX, stages)?.0),
         Ignored::None | Ignored::OfFile(_) => named,
     };
     if let (Some(path), Some(boilerplate)) = (&job.save_boilerplate, &boilerplate) {
@@ -280,6 +260,33 @@ fn read_files(
     read.both = both;
     check_documents(&read.files, new_files, stages.progress())?;
     Ok((read, loaded, boilerplate))
+}
+
+/// The files that a job saves beside its results, each with its option, its kind and what may be in its place.
+fn saved(job: &Job) -> impl Iterator<Item = (&'static str, &PathBuf, Kind, &'static str)> {
+    let (frequencies, boilerplate) =
+        ("an earlier file of document frequencies", "an earlier file of boilerplate");
+    [
+        ("save-frequencies", &job.save_frequencies, format::FREQUENCIES, frequencies),
+        ("save-boilerplate", &job.save_boilerplate, format::BOILERPLATE, boilerplate),
+    ]
+    .into_iter()
+    .filter_map(|(option, path, kind, what)| Some((option, path.as_ref()?, kind, what)))
+}
+
+/// Refuses a place for what the job saves that has something else, and results in place of a table that it reads.
+pub(crate) fn check_saved(job: &Job) -> Result<()> {
+    for (option, path, kind, what) in saved(job) {
+        check_file(option, path, what, |path| format::is_of_kind(path, kind))?;
+    }
+    let tables = job.frequencies.iter().chain(job.ignored.file()).chain(saved(job).map(|(_, path, ..)| path));
+    output::spare(&job.out, tables.map(PathBuf::as_path))
+}
+
+/// Refuses results, and files to be saved, in place of inputs.
+pub(crate) fn spare_inputs(job: &Job, inputs: &[Input]) -> Result<()> {
+    output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
+    saved(job).try_for_each(|(option, path, ..)| output::spare_inputs(option, path, inputs))
 }
 
 /// Tells at once what was odd in files, of which so many are new.
@@ -322,6 +329,12 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     hold_against(job, inputs, passed_over, &options)
 }
 
+/// A URL with a host, which these options need.
+pub(crate) fn host_needed(fields: &JsonlFields, options: &str) -> Needed {
+    let why = format!(", which {options} needs, with a host, as in https://a.example/b");
+    Needed::url(&fields.url, &why, |document| document.url.and_then(host_of).is_some())
+}
+
 /// Checks that the new documents have what is asked for.
 fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     let Settings { keep, quota, .. } = &job.settings;
@@ -338,13 +351,11 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
         (by == Some(GroupBy::Host)).then(|| format!("--{option} {value}")),
     ];
     let of_hosts: Vec<String> = of_hosts.into_iter().flatten().collect();
-    let url = |why: &str, has| Needed::url(&job.fields.url, &format!(", which {why}"), has);
-    let host = (!of_hosts.is_empty()).then(|| {
-        let why = format!("{} needs, with a host, as in https://a.example/b", of_hosts.join(" and "));
-        url(&why, |document| document.url.and_then(host_of).is_some())
+    let host = (!of_hosts.is_empty()).then(|| host_needed(&job.fields, &of_hosts.join(" and ")));
+    let shortest = (*keep == Keep::ShortestUrl).then(|| {
+        let why = ", which --keep shortest-url needs";
+        Needed::url(&job.fields.url, why, |document| document.url.is_some())
     });
-    let shortest = (*keep == Keep::ShortestUrl)
-        .then(|| url("--keep shortest-url needs", |document| document.url.is_some()));
     let score = keep.score_field().map(|_| Needed::score("keep", keep.to_string()));
     let group = by.as_ref().and_then(GroupBy::field).map(|field| Needed::group(option, value, field));
     let others: Vec<Needed> = [host, shortest, score, group].into_iter().flatten().collect();

@@ -162,7 +162,9 @@ fn texts(
         grouped(job.options.clone(), report.boilerplate.as_ref().map(|boilerplate| &boilerplate.by));
     let boilerplate = match &report.boilerplate {
         Some(BoilerplateReport { from: Some(path), .. }) => Some(boilerplate::load(path)?),
-        Some(BoilerplateReport { by, .. }) => Some(count_boilerplate(&inputs, by.clone(), &options, stages)),
+        Some(BoilerplateReport { by, .. }) => {
+            Some(count_boilerplate(&inputs, by.clone(), &options, u64::MAX, stages)?.0)
+        }
         None => None,
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();

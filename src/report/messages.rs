@@ -3,10 +3,9 @@
 use super::figures;
 use super::model::{
     AgainstReport, BoilerplateReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
-    ExactRecall, GroupBoilerplate, Histogram, LanguageCount, MemoryReport, Method, Outcome as Counts,
-    Parameter, Recall, Report, SCurve, SearchCost, Sources,
+    ExactRecall, Histogram, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter, Recall,
+    Report, SCurve, SearchCost, Sources,
 };
-use crate::boilerplate::{BoilerplateShare, GroupBy};
 use crate::corpus::{Damage, DamageKind, EXTRACTOR, FileReading, Languages};
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
@@ -21,7 +20,7 @@ use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, stan
 use simflip_core::search::psm::Reading;
 use simflip_core::settings::{BandShape, Generator, Measure, Settings, Sketches, Verification};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The meaning of a measure.
 pub fn meaning(measure: Measure) -> &'static str {
@@ -299,26 +298,6 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
         clusters: outcome.clusters.len() as u64,
         documents_in_clusters: outcome.clusters.values().len() as u64,
     }
-}
-
-/// The boilerplate that was left out, by group; `from` is the file of boilerplate that was given.
-pub fn boilerplate(
-    by: GroupBy,
-    groups: impl IntoIterator<Item = (String, BoilerplateShare)>,
-    mistaken: f64,
-    from: Option<&PathBuf>,
-) -> BoilerplateReport {
-    const LISTED: usize = 50;
-    let mut most: Vec<GroupBoilerplate> =
-        groups.into_iter().map(|(group, share)| GroupBoilerplate { group, share }).collect();
-    let (mut all, groups) = (BoilerplateShare::default(), most.len() as u64);
-    most.iter().for_each(|GroupBoilerplate { share, .. }| all.add(share));
-    most.retain(|group| group.share.boilerplate_lines > 0);
-    most.sort_by(|a, b| {
-        b.share.boilerplate_bytes.cmp(&a.share.boilerplate_bytes).then_with(|| a.group.cmp(&b.group))
-    });
-    most.truncate(LISTED);
-    BoilerplateReport { by, from: from.cloned(), all, groups, most, mistaken }
 }
 
 /// A warning of boilerplate whose table of counts is full.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 pub use super::snippet::Piece;
 use super::snippet::{differences, opening};
-use crate::boilerplate::{BoilerplateShare, GroupBy};
+use crate::boilerplate::{Boilerplate, BoilerplateShare, GroupBy};
 use crate::corpus::{self, FileReading, JsonlFields, NotRead, TextSum};
 use crate::format::wrong;
 use crate::search::bands::Banding;
@@ -159,6 +159,41 @@ pub struct BoilerplateReport {
     /// The share of other lines that were taken for boilerplate because the table of counts is full; 0 as long as
     /// each line was counted for itself.
     pub mistaken: f64,
+}
+
+impl BoilerplateReport {
+    /// Groups that are listed.
+    const LISTED: usize = 50;
+
+    /// The report on some boilerplate before any group.
+    pub(crate) fn of(boilerplate: &Boilerplate) -> Self {
+        Self { by: boilerplate.by.clone(), mistaken: boilerplate.mistaken(), ..Self::default() }
+    }
+
+    /// Adds a group.
+    pub(crate) fn add(&mut self, group: String, share: BoilerplateShare) {
+        self.groups += 1;
+        self.all.add(&share);
+        if share.boilerplate_lines > 0 {
+            self.most.push(GroupBoilerplate { group, share });
+        }
+        if self.most.len() >= 8 * Self::LISTED {
+            self.cut();
+        }
+    }
+
+    /// With the groups in order, and as many as are listed.
+    pub(crate) fn settled(mut self) -> Self {
+        self.cut();
+        self
+    }
+
+    fn cut(&mut self) {
+        self.most.sort_by(|a, b| {
+            b.share.boilerplate_bytes.cmp(&a.share.boilerplate_bytes).then_with(|| a.group.cmp(&b.group))
+        });
+        self.most.truncate(Self::LISTED);
+    }
 }
 
 /// The share of boilerplate in a group.

@@ -9,27 +9,32 @@ use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::StagedKept;
 use super::lookup::{Called, Lookup};
+use super::parts::not_read;
 use super::reading::Read;
 use super::record::Edge;
 use super::sketch::{Shard, SketchJob, bundles, sketch_files};
 use super::sketches::Folder;
 use super::store::can_be_joined;
 use super::tables::{Tables, held_of};
-use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
+use super::working::{BOILERPLATE, FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, printed_bytes, workplace};
+use crate::boilerplate::{self, Boilerplate};
 use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
 use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_messages, place_of, sweep};
 use crate::pipeline::dedup::{FileFindings, Findings, SHOWN_PAIRS, dedup_files};
+use crate::pipeline::documents::count_boilerplate;
 use crate::pipeline::finished::finished;
 use crate::pipeline::listing::write_tables;
-use crate::pipeline::output::{self, OutputFolder};
+use crate::pipeline::output::OutputFolder;
 use crate::pipeline::samples::Sampler;
 use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
-use crate::pipeline::{Against, Ignored, Job, Progress, Summary, Upload, all_inputs, check_documents};
-use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
+use crate::pipeline::{
+    Against, Ignored, Job, Progress, Summary, Upload, all_inputs, check_documents, check_saved, spare_inputs,
+};
+use crate::report::model::{AgainstReport, BoilerplateReport, MemoryReport, Outcome as Counts};
 use crate::resources::memory_share;
 use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
@@ -37,8 +42,8 @@ use simflip_core::dedup::Verified;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does: in stages on disk where
@@ -151,12 +156,11 @@ fn planned(job: &Job, limit: u64) -> Result<(DiskPlan, Result<Rooms, String>)> {
             return Err(Error::parameter("memory", printed_bytes(memory), expected));
         }
     }
-    let expected = Estimate::of(&files.inputs, &options);
-    let boilerplate = if matches!(job.ignored, Ignored::Counted(_)) { expected.boilerplate() } else { 0 };
+    let expected = Estimate::of(&files.inputs, &options).with_boilerplate(&job.ignored);
     let memory = MemoryReport {
         limit_bytes: limit,
         expected_documents: expected.documents,
-        expected_bytes: expected.in_memory(&job.settings) + boilerplate,
+        expected_bytes: expected.in_memory(&job.settings),
         ..MemoryReport::default()
     };
     let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
@@ -169,7 +173,6 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     let refusals = [
         // An exact search lists them.
         (settings.all_pairs && settings.sketches.keyed().is_none(), "--all-pairs, unless with --method both"),
-        (job.ignored != Ignored::None, "--boilerplate-by"),
         (job.save_frequencies.is_some(), "--save-frequencies"),
     ];
     match refusals.into_iter().find(|&(is_asked, _)| is_asked) {
@@ -267,7 +270,8 @@ impl Progress for Watching<'_> {
 fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) -> Result<Summary> {
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let upload = Upload::of(job)?;
-    output::spare(&job.out, plan.files.inputs.iter().map(Input::stored))?;
+    check_saved(job)?;
+    spare_inputs(job, &plan.files.inputs)?;
     let work = WorkingFolder::open(folder.place(), job, &plan.files)?;
     let shown = printable_path(work.path());
     if work.is_begun {
@@ -322,7 +326,12 @@ impl StagedRun<'_> {
             self.watching.part(number, PARTS);
         };
         part(1);
-        let (Read { files: files_read, languages }, opened) = self.sketch(stages)?;
+        let boilerplate = self.boilerplate(stages)?.map(Arc::new);
+        let left_out = boilerplate.as_ref().map(|boilerplate| BoilerplateReport {
+            from: job.ignored.file().cloned(),
+            ..BoilerplateReport::of(boilerplate)
+        });
+        let (Read { files: files_read, languages }, opened) = self.sketch(boilerplate, stages)?;
         let documents = opened.documents();
         let scores = unscored(&opened, &settings.keep)?;
         part(2);
@@ -362,7 +371,7 @@ impl StagedRun<'_> {
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
         tables.each_pair()?.try_for_each(|pair| pair.map(|pair| sampler.add(&pair)))?;
         stages.run("write tables", listed, "pairs", 0, |_| write_tables(job, &tables, out.path()))?;
-        let counted = stages.run("count", new, "documents", 0, |_| tables.counts())?;
+        let counted = stages.run("count", new, "documents", 0, |_| tables.counts(left_out))?;
         let (mut kept, mut places) = (vec![0; new_files], vec![None; new_files]);
         for (at, called) in called[..opened.new_inputs().count()].iter().enumerate() {
             kept[called.shard as usize] = counted.kept[at];
@@ -378,7 +387,7 @@ impl StagedRun<'_> {
             })?,
             false => corpus::Kept::default(),
         };
-        let files = FileFindings::new(inputs, files_read, &kept, counted.hosts, written);
+        let files = FileFindings::new(inputs, files_read, &kept, counted.origins, written);
         files.report_lost(stages.progress());
         let files = files.against(job, *both, || AgainstReport {
             documents: clustered.old,
@@ -393,6 +402,7 @@ impl StagedRun<'_> {
             languages,
             not_read: passed_over.clone(),
             repeated,
+            boilerplate: counted.boilerplate,
             scores,
             memory: Some(MemoryReport {
                 on_disk: true,
@@ -427,9 +437,35 @@ impl StagedRun<'_> {
         findings.write_report(job, inputs, tables.shown(&findings.shown())?, out, stages)
     }
 
+    /// The boilerplate that is left out, saved where the job says. What was counted stays in the working folder: a later
+    /// run does not read all documents for it again.
+    fn boilerplate(&self, stages: &Stages<'_>) -> Result<Option<Boilerplate>> {
+        let (job, inputs) = (self.job, &self.plan.files.inputs);
+        let by = match &job.ignored {
+            Ignored::None => return Ok(None),
+            Ignored::OfFile(path) => return boilerplate::load(path).map(Some),
+            Ignored::Counted(by) => by.clone(),
+        };
+        let place = self.work.path().join(BOILERPLATE);
+        let counted = match boilerplate::load(&place) {
+            Ok(counted) => counted,
+            Err(_) => {
+                let most = self.rooms.most();
+                let (counted, too_long) = count_boilerplate(inputs, by, &job.read_options(), most, stages)?;
+                if let Some((at, record)) = too_long {
+                    return Err(not_read(self.rooms, &inputs[at], record));
+                }
+                boilerplate::save(&counted, &place)?;
+                counted
+            }
+        };
+        job.save_boilerplate.iter().try_for_each(|path| boilerplate::save(&counted, path))?;
+        Ok(Some(counted))
+    }
+
     /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order; the
     /// languages are those of new documents.
-    fn sketch(&self, stages: &Stages<'_>) -> Result<(Read, Folder)> {
+    fn sketch(&self, boilerplate: Option<Arc<Boilerplate>>, stages: &Stages<'_>) -> Result<(Read, Folder)> {
         let Self { watching, plan, .. } = self;
         let Against { inputs, new_files, passed_over, .. } = &plan.files;
         let (new, old) = inputs.split_at(*new_files);
@@ -437,9 +473,9 @@ impl StagedRun<'_> {
         let [of_new, of_old] = FOLDERS.map(|name| self.work.path().join(name));
         watching.begin("sketch", stored.max(1), "bytes");
         let read = stages.timed("sketch", 0, "documents", || {
-            let mut read = self.sketch_into(&of_new, new)?;
+            let mut read = self.sketch_into(&of_new, new, &boilerplate)?;
             if !old.is_empty() {
-                read.files.extend(self.sketch_into(&of_old, old)?.files);
+                read.files.extend(self.sketch_into(&of_old, old, &boilerplate)?.files);
             }
             Ok::<_, Error>(read)
         });
@@ -453,7 +489,12 @@ impl StagedRun<'_> {
         Ok((read, Folder::open_against(&of_new, &of_old)?))
     }
 
-    fn sketch_into(&self, folder: &Path, inputs: &[Input]) -> Result<Read> {
+    fn sketch_into(
+        &self,
+        folder: &Path,
+        inputs: &[Input],
+        boilerplate: &Option<Arc<Boilerplate>>,
+    ) -> Result<Read> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         sweep(folder);
         let job = self.job;
@@ -463,6 +504,7 @@ impl StagedRun<'_> {
             // What a machine that went down has damaged is made again.
             force: true,
             settings: job.settings.clone(),
+            boilerplate: boilerplate.clone(),
             ..SketchJob::default()
         };
         sketch_files(&sketch, inputs, self.rooms, self.watching)

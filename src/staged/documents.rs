@@ -3,6 +3,7 @@
 use super::layout::{Column, weights_of};
 use super::sketches::{CHUNK, Folder, SketchFile, SketchedInput};
 use crate::error::Result;
+use crate::format::wrong;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::sketch::{Facts, Hashed, SketchValue, TwoSketches};
 use std::path::Path;
@@ -32,6 +33,11 @@ pub fn settings_of(path: &Path) -> Result<Settings> {
 /// If a file cannot be read or is damaged, and as `each`. Files are checked before their first document is handed over.
 pub fn documents_of(path: &Path, mut each: impl FnMut(SketchedDocument) -> Result<()>) -> Result<()> {
     for file in files_of(path)?.0 {
+        if file.header.reading.boilerplate.is_some() {
+            let (expected, got) = ("none that is left out", "some, which a text that is asked about has");
+            let advice = "sketch the input without --boilerplate";
+            return Err(wrong(file.path(), "the boilerplate", expected, got, advice));
+        }
         file.check()?;
         let names = file.names()?;
         let short = |input: &SketchedInput| {

@@ -2,10 +2,12 @@
 
 use super::layout::BodyLayout;
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
+use crate::pipeline::Ignored;
 use serde::{Deserialize, Serialize};
 use simflip_core::collection::Keeping;
 use simflip_core::edits;
 use simflip_core::settings::{Settings, Sketches};
+use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The expected sums over the documents of some files.
@@ -27,6 +29,8 @@ pub struct Estimate {
     read_ahead: u64,
     /// Number of files.
     files: u64,
+    /// Bytes of the boilerplate, while it is counted or read.
+    boilerplate: u64,
 }
 
 /// Bytes on disk.
@@ -119,8 +123,20 @@ impl Estimate {
     /// The estimate for so many documents, whose IDs and URLs have so many bytes, as they are and compressed, and whose
     /// texts, and for so many threads.
     pub fn new(documents: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
-        let (density, read_ahead, files) = (0.0, 0, 0);
-        Self { documents, density, names, packed_names, text, threads, read_ahead, files }
+        let (density, read_ahead, files, boilerplate) = (0.0, 0, 0, 0);
+        Self { documents, density, names, packed_names, text, threads, read_ahead, files, boilerplate }
+    }
+
+    /// With what boilerplate is expected to take: lines while they are counted, or a file as it is read and as it is held.
+    #[must_use]
+    pub fn with_boilerplate(self, ignored: &Ignored) -> Self {
+        let (each, most) = BOILERPLATE;
+        let boilerplate = match ignored {
+            Ignored::None => 0,
+            Ignored::Counted(_) => ((self.documents as f64 * self.text * each) as u64).min(most),
+            Ignored::OfFile(path) => 4 * fs::metadata(path).map_or(0, |found| found.len()),
+        };
+        Self { boilerplate, ..self }
     }
 
     /// Bytes of documents that each thread may hold when files are sketched in so much memory; if that is too little,
@@ -135,7 +151,7 @@ impl Estimate {
     /// # Errors
     /// What it takes, if that is more.
     pub fn rooms(&self, memory: u64, is_promised: bool) -> Result<Rooms, u64> {
-        Rooms::new(memory, self.threads, self.read_ahead, is_promised)
+        Rooms::new(memory, self.threads, self.read_ahead + self.boilerplate, is_promised)
     }
 
     /// Bytes that sketching these files in so much memory is expected to take.
@@ -199,7 +215,8 @@ impl Estimate {
         let read = ROW + self.names + FACTS + kept;
         let documents = |each: f64| (self.documents as f64 * each) as u64;
         let most = (self.read_ahead + documents(read)).max(documents(read + joined));
-        beside_documents(self.threads, held_by_thread(0, IN_MEMORY), self.files * FILE) + tables + most
+        let beside = self.files * FILE + self.boilerplate;
+        beside_documents(self.threads, held_by_thread(0, IN_MEMORY), beside) + tables + most
     }
 
     /// Features of a document: a word has six bytes.
@@ -210,12 +227,6 @@ impl Estimate {
     /// Bytes of the hashes of a document's features, where they are kept.
     pub fn hash_bytes(&self, settings: &Settings) -> f64 {
         if settings.keeps_feature_hashes() { 4.0 * self.features() } else { 0.0 }
-    }
-
-    /// Bytes that counting lines for boilerplate is expected to take beside that.
-    pub fn boilerplate(&self) -> u64 {
-        let (each, most) = BOILERPLATE;
-        ((self.documents as f64 * self.text * each) as u64).min(most)
     }
 }
 

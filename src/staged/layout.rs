@@ -1,5 +1,6 @@
 //! The layout of the body of a file of sketches: columns of fixed width, numbers with the least byte first.
 
+use crate::boilerplate::BoilerplateShare;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::simhash::quantised::QuantisedWeights;
 
@@ -14,6 +15,8 @@ pub struct BodyLayout {
     pub bands: usize,
     /// True if documents have scores.
     pub scored: bool,
+    /// True if boilerplate was left out of documents.
+    pub parted: bool,
 }
 
 /// A column of a body.
@@ -33,6 +36,8 @@ pub enum Column {
     Keys(usize),
     /// 8, where a field of scores was named: scores, negative infinity where a document has no number there.
     Scores,
+    /// 12, where boilerplate was left out: see [`share_bytes`].
+    Shares,
 }
 
 impl BodyLayout {
@@ -43,7 +48,7 @@ impl BodyLayout {
             Sketches::SimHash { .. } => (size_of::<QuantisedWeights>() / 8, 0),
             _ => return None,
         };
-        Some(Self { documents, words, bands, scored })
+        Some(Self { documents, words, bands, scored, parted: false })
     }
 
     /// All columns, in their order.
@@ -53,11 +58,13 @@ impl BodyLayout {
             .into_iter()
             .chain((0..self.bands).map(Column::Keys))
             .chain(self.scored.then_some(Column::Scores))
+            .chain(self.parted.then_some(Column::Shares))
     }
 
     /// Bytes of a document.
     pub fn width(&self) -> u64 {
-        32 + 8 * self.words as u64 + 4 * self.bands as u64 + if self.scored { 8 } else { 0 }
+        let further = 8 * u64::from(self.scored) + SHARE as u64 * u64::from(self.parted);
+        32 + 8 * self.words as u64 + 4 * self.bands as u64 + further
     }
 
     /// Where a column begins, and its bytes a document.
@@ -71,9 +78,33 @@ impl BodyLayout {
             Column::Bits => (32, 8 * self.words),
             Column::Keys(band) => (32 + bits + 4 * band as u64, 4),
             Column::Scores => (32 + bits + 4 * self.bands as u64, 8),
+            Column::Shares => (self.width() - SHARE as u64, SHARE),
         };
         (self.documents * before, width)
     }
+}
+
+/// Bytes of [`share_bytes`].
+const SHARE: usize = 12;
+
+/// The share of boilerplate in a document: its lines with words, and lines and bytes of boilerplate, 4 bytes each. All
+/// bits are set where its group has too few contents for any, or it has no group.
+pub fn share_bytes(share: Option<BoilerplateShare>) -> [u8; SHARE] {
+    let mut bytes = [u8::MAX; SHARE];
+    if let Some(BoilerplateShare { lines, boilerplate_lines, boilerplate_bytes, .. }) = share {
+        let numbers = [lines, boilerplate_lines, boilerplate_bytes];
+        for (to, number) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+            *to = u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+        }
+    }
+    bytes
+}
+
+/// The share of boilerplate in a document of so many bytes, taken back from its own bytes.
+pub fn share_of(bytes: &[u8; SHARE], length: u32) -> Option<BoilerplateShare> {
+    let mut numbers = [0; 3];
+    numbers.iter_mut().zip(bytes.as_chunks().0).for_each(|(to, &of)| *to = u32::from_le_bytes(of).into());
+    (*bytes != [u8::MAX; SHARE]).then(|| BoilerplateShare::of_document(length.into(), numbers))
 }
 
 /// The weights that a document has in its bits' place.

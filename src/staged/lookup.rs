@@ -91,8 +91,8 @@ impl<'a> Lookup<'a> {
         self.names.release();
     }
 
-    /// The names and the place of a document in results.
-    pub fn document(&mut self, document: u64) -> Result<NamedDocument<'a>> {
+    /// Reads the names of a document.
+    fn read(&mut self, document: u64) -> Result<Named<&str>> {
         let mut range = [0; 16];
         self.starts.read(document * 8, &mut range)?;
         let [from, to] = [0, 8].map(|at| {
@@ -103,15 +103,25 @@ impl<'a> Lookup<'a> {
         self.bytes.resize(to.saturating_sub(from) as usize, 0);
         self.names.read(from, &mut self.bytes)?;
         let broken = || Error::io(&self.names.path, std::io::ErrorKind::InvalidData.into());
-        let Named { row, place, id, url } = Named::take(&mut &self.bytes[..]).ok_or_else(broken)?;
+        Named::take(&mut &self.bytes[..]).ok_or_else(broken)
+    }
+
+    /// The value of a document in the field that groups documents.
+    pub fn group(&mut self, document: u64) -> Result<Option<String>> {
+        Ok(self.read(document)?.group.map(str::to_owned))
+    }
+
+    /// The names and the place of a document in results.
+    pub fn document(&mut self, document: u64) -> Result<NamedDocument<'a>> {
+        let Named { row, place, id, url, .. } = self.read(document)?.owned();
         let called: &'a [Called] = self.called;
         let Called { name, shard } = &called[self.folder.input_of(document)];
         Ok(NamedDocument {
             id: Cow::Owned(match id {
-                Some(id) if !self.repeated.get(document) => id.to_owned(),
+                Some(id) if !self.repeated.get(document) => id,
                 _ => format!("{}:{row}", name.display()),
             }),
-            url: url.map(|url| Cow::Owned(url.to_owned())),
+            url: url.map(Cow::Owned),
             file: name,
             at: DocId::new(*shard, row),
             place,

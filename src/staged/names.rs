@@ -41,6 +41,8 @@ pub struct Named<S = String> {
     pub id: Option<S>,
     /// The URL.
     pub url: Option<S>,
+    /// The value of the field that groups documents, where one does.
+    pub group: Option<S>,
 }
 
 impl<S: AsRef<str>> Named<S> {
@@ -48,7 +50,12 @@ impl<S: AsRef<str>> Named<S> {
     pub fn put(&self, out: &mut Vec<u8>) {
         put_number(out, self.row.into());
         self.place.put(out);
-        [&self.id, &self.url].into_iter().for_each(|name| put_name(out, name.as_ref().map(AsRef::as_ref)));
+        self.put_names(out);
+    }
+
+    fn put_names(&self, out: &mut Vec<u8>) {
+        let names = [&self.id, &self.url, &self.group];
+        names.into_iter().for_each(|name| put_name(out, name.as_ref().map(AsRef::as_ref)));
     }
 }
 
@@ -56,13 +63,16 @@ impl<'a> Named<&'a str> {
     /// Takes it back.
     pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let row = u32::try_from(take_number(bytes)?).ok()?;
-        Some(Self { row, place: Place::take(bytes)?, id: take_name(bytes)?, url: take_name(bytes)? })
+        let place = Place::take(bytes)?;
+        let (id, url, group) = (take_name(bytes)?, take_name(bytes)?, take_name(bytes)?);
+        Some(Self { row, place, id, url, group })
     }
 
     /// With names of its own.
     pub fn owned(self) -> Named {
-        let Self { row, place, id, url } = self;
-        Named { row, place, id: id.map(str::to_owned), url: url.map(str::to_owned) }
+        let Self { row, place, id, url, group } = self;
+        let [id, url, group] = [id, url, group].map(|name| name.map(str::to_owned));
+        Named { row, place, id, url, group }
     }
 }
 
@@ -85,13 +95,14 @@ impl<'a> Names<'a> {
         Self { scratch, documents: 0, block, in_block: 0, before: 0, body, ends }
     }
 
-    /// Adds a document.
-    pub fn push(&mut self, place: Place, id: Option<&str>, url: Option<&str>) -> Result<()> {
+    /// Adds a document, whose row the sketches tell.
+    pub fn push(&mut self, named: &Named<&str>) -> Result<()> {
+        let place = named.place;
         // Places mostly ascend.
         let step = place.offset.wrapping_sub(self.before) as i64;
         self.before = place.offset;
         Place { offset: (step << 1 ^ step >> 63) as u64, ..place }.put(&mut self.block);
-        [id, url].into_iter().for_each(|name| put_name(&mut self.block, name));
+        named.put_names(&mut self.block);
         self.documents += 1;
         self.in_block += 1;
         if self.in_block == BLOCK || self.block.len() >= FULL {
@@ -202,8 +213,8 @@ fn read_block(mut block: &[u8]) -> Option<Vec<Named>> {
         let step = stored.offset;
         before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
         let place = Place { offset: before, ..stored };
-        let (id, url) = (take_name(&mut block)?, take_name(&mut block)?);
-        names.push(Named { row: 0, place, id, url }.owned());
+        let (id, url, group) = (take_name(&mut block)?, take_name(&mut block)?, take_name(&mut block)?);
+        names.push(Named { row: 0, place, id, url, group }.owned());
     }
     Some(names)
 }
@@ -253,8 +264,10 @@ mod tests {
             let (mut names, mut expected) = (Names::new(&scratch), Vec::new());
             for ([offset, within, length, member], id, url) in documents.iter().cycle().take(documents.len() * times) {
                 let place = Place { offset: *offset, within: *within, length: *length, member: *member };
-                names.push(place, id.as_deref(), url.as_deref()).unwrap();
-                expected.push(Named { row: 0, place, id: id.clone(), url: url.clone() });
+                let [id, url, group] = [id, url, url].map(|name| name.as_deref());
+                let named = Named { row: 0, place, id, url, group: group.filter(|_| *within % 2 == 0) };
+                names.push(&named).unwrap();
+                expected.push(named.owned());
                 let (one, mut bytes) = (Named { row: *within as u32, ..expected[0].clone() }, Vec::new());
                 one.put(&mut bytes);
                 prop_assert_eq!(Named::take(&mut &bytes[..]).map(Named::owned), Some(one));

@@ -3,16 +3,18 @@
 //! files, and parted into columns.
 
 use super::estimate::Rooms;
-use super::layout::BodyLayout;
+use super::layout::{BodyLayout, share_bytes};
 use super::names::{Named, Names};
 use super::printed_bytes;
 use super::sorter::{Merge, length_of};
 use super::spilled::{Scratch, SpilledBytes, SpilledColumns};
+use crate::boilerplate::{Boilerplate, Lines};
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
 };
 use crate::document::DocId;
 use crate::error::{Error, Result};
+use crate::pipeline::documents::check_stores;
 use crate::wording::printable_path;
 use simflip_core::settings::Settings;
 use simflip_core::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
@@ -36,6 +38,8 @@ fn first_row(row: u64) -> u64 {
 /// The state of a thread.
 struct SketchWorker<'a> {
     sketcher: Sketcher,
+    boilerplate: Option<&'a Boilerplate>,
+    lines: Lines,
     /// Its documents in order of the files, each behind its length: row, columns, names, and hashes of features.
     stream: SpilledBytes<'a>,
     record: Vec<u8>,
@@ -55,6 +59,8 @@ pub struct InputReading<'a> {
     pub settings: &'a Settings,
     /// True if documents have scores.
     pub scored: bool,
+    /// Lines that are left out.
+    pub boilerplate: Option<&'a Boilerplate>,
     /// Room for documents.
     pub rooms: &'a Rooms,
     /// Where the rest goes.
@@ -73,15 +79,18 @@ impl<'a> InputReading<'a> {
         options: &ReadOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Parts<'a>> {
-        let Self { settings, scored, rooms, scratch } = *self;
+        let Self { settings, scored, boilerplate, rooms, scratch } = *self;
         let others = || Error::parameter("sketches", "others", "both, or simhash");
         let layout = BodyLayout::new(settings, 0, scored).ok_or_else(others)?;
+        let layout = BodyLayout { parted: boilerplate.is_some(), ..layout };
         let sketcher = || Sketcher::new(settings, None);
         // What cannot be made is reported before anything is read.
         sketcher()?;
         let worker = || -> Result<SketchWorker<'_>> {
             Ok(SketchWorker {
                 sketcher: sketcher()?,
+                boilerplate,
+                lines: Lines::default(),
                 stream: SpilledBytes::new(scratch),
                 record: Vec::new(),
                 documents: 0,
@@ -93,36 +102,17 @@ impl<'a> InputReading<'a> {
                 languages: Languages::default(),
             })
         };
-        // Of one that is not read to its end it is not known how much it takes.
-        let too_long = |input: &Input, record: u64, (least, takes): (String, String)| {
-            let shown = printable_path(&input.path);
-            let expected = match input.format {
-                // A document is in memory whole, whatever is left out of it.
-                Format::Parquet | Format::Arrow => {
-                    format!(
-                        "{least}, or fewer threads: row {record} of {shown}, with the documents it is in, takes {takes} in a thread"
-                    )
-                }
-                _ => format!(
-                    "{least}, fewer threads, or --longest-document, which leaves such records out: record {record} of {shown} takes \
-                     {takes} in a thread"
-                ),
-            };
-            Error::parameter("memory", printed_bytes(rooms.memory()), expected)
-        };
         let has_failed = AtomicBool::new(false);
         let each = |worker: &mut Result<SketchWorker<'_>>, document: Document<'_>| {
             let Ok(working) = worker else { return };
             let heard = rooms.hear(document.bytes()).map_err(|needed| {
                 let takes = printed_bytes(document.bytes() * IN_MEMORY);
                 let input = &inputs[document.id.shard as usize];
-                too_long(
-                    input,
-                    document.id.row.into(),
-                    (format!("at least {}", printed_bytes(needed)), takes),
-                )
+                let least = format!("at least {}", printed_bytes(needed));
+                too_long(rooms, input, document.id.row.into(), (least, takes))
             });
-            let done = heard.and_then(|()| working.add(&layout, &document, rooms.bytes()));
+            let input = &*inputs[document.id.shard as usize].path;
+            let done = heard.and_then(|()| working.add(&layout, input, &document, rooms.bytes()));
             if let Err(error) = done {
                 *worker = Err(error);
                 has_failed.store(true, Ordering::Relaxed);
@@ -130,16 +120,9 @@ impl<'a> InputReading<'a> {
         };
         let most = || if has_failed.load(Ordering::Relaxed) { 0 } else { rooms.most() };
         let reading = corpus::ReadJob { inputs, options, most: &most, progress }.read(worker, each);
-        if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
-            return Err(Error::io(&input.path, failure));
-        }
-        // What it has in all is not known yet.
-        if let Some((at, TooLong { record, bytes })) = reading.too_long {
-            return Err(too_long(
-                &inputs[at],
-                record,
-                ("more".to_owned(), format!("more than {}", printed_bytes(bytes * IN_MEMORY))),
-            ));
+        check_stores(inputs)?;
+        if let Some((at, record)) = reading.too_long {
+            return Err(not_read(rooms, &inputs[at], record));
         }
         let mut streams = Vec::new();
         let mut sums = vec![TextSum::default(); inputs.len()];
@@ -163,9 +146,37 @@ impl<'a> InputReading<'a> {
     }
 }
 
+/// The error of a record for which there is too little memory: how much there must be, and how much a thread takes.
+fn too_long(rooms: &Rooms, input: &Input, record: u64, (least, takes): (String, String)) -> Error {
+    let shown = printable_path(&input.path);
+    let expected = match input.format {
+        // A document is in memory whole, whatever is left out of it.
+        Format::Parquet | Format::Arrow => {
+            format!(
+                "{least}, or fewer threads: row {record} of {shown}, with the documents it is in, takes {takes} in a thread"
+            )
+        }
+        _ => format!(
+            "{least}, fewer threads, or --longest-document, which leaves such records out: record {record} of {shown} takes \
+             {takes} in a thread"
+        ),
+    };
+    Error::parameter("memory", printed_bytes(rooms.memory()), expected)
+}
+
+/// The error of a record that is not read to its end, so that nobody knows how much it takes.
+pub fn not_read(rooms: &Rooms, input: &Input, TooLong { record, bytes }: TooLong) -> Error {
+    let takes = format!("more than {}", printed_bytes(bytes * IN_MEMORY));
+    too_long(rooms, input, record, ("more".to_owned(), takes))
+}
+
 impl SketchWorker<'_> {
-    fn add(&mut self, layout: &BodyLayout, document: &Document<'_>, room: u64) -> Result<()> {
-        let Sketch { facts, value } = self.sketcher.sketch_part(document.text, document.text);
+    fn add(&mut self, layout: &BodyLayout, input: &Path, document: &Document<'_>, room: u64) -> Result<()> {
+        let (part, share) = match self.boilerplate {
+            Some(boilerplate) => boilerplate.part(&mut self.lines, input, document),
+            None => (document.text, None),
+        };
+        let Sketch { facts, value } = self.sketcher.sketch_part(document.text, part);
         let two = match value {
             SketchValue::Both(two) => two,
             SketchValue::SimHash(Hashed { hash, weights }) => {
@@ -189,8 +200,11 @@ impl SketchWorker<'_> {
         if layout.scored {
             record.extend(document.score.unwrap_or(f64::NEG_INFINITY).to_le_bytes());
         }
-        let (id, url) = (document.record_id, document.url);
-        Named { row: document.id.row, place: document.place, id, url }.put(record);
+        if layout.parted {
+            record.extend(share_bytes(share.map(|(_, share)| share)));
+        }
+        let (id, url, group) = (document.record_id, document.url, document.group);
+        Named { row: document.id.row, place: document.place, id, url, group }.put(record);
         if self.keeps_hashes {
             two.extra.iter().for_each(|hash| record.extend(hash.to_le_bytes()));
             self.hashes += two.extra.len() as u64;
@@ -270,8 +284,7 @@ impl<'a> Parts<'a> {
             }
             (document, next) = (document + 1, row.saturating_add(1));
             let mut rest = in_order.columns.push(rest)?.ok_or_else(broken)?;
-            let Named { place, id, url, .. } = Named::take(&mut rest).ok_or_else(broken)?;
-            names.push(place, id, url)?;
+            names.push(&Named::take(&mut rest).ok_or_else(broken)?)?;
             in_order.hashes.push(rest, HELD)?;
         }
         if document != layout.documents || in_order.hashes.len() != self.hashes * 4 {
@@ -297,7 +310,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("documents");
         let scratch = Scratch::beside(&place);
-        let sketching = InputReading { settings, scored: true, rooms: &Rooms::of(room), scratch: &scratch };
+        let rooms = &Rooms::of(room);
+        let sketching = InputReading { settings, scored: true, boilerplate: None, rooms, scratch: &scratch };
         let inputs = std::slice::from_ref(input);
         let mut parts = sketching.read(inputs, options, &|_| ()).unwrap();
         let known = format!(
@@ -347,7 +361,7 @@ mod tests {
         for document in all() {
             let documents = &read.documents;
             let (id, url) = (documents.record_id(document), documents.url(document));
-            names.push(documents.place(document), id, url).unwrap();
+            names.push(&Named { place: documents.place(document), id, url, ..Named::default() }).unwrap();
         }
         names.write(&place, vec!["input".to_owned()]).unwrap();
         let known = format!(
@@ -403,8 +417,8 @@ mod tests {
         let input = discover(&[path], &DiscoverOptions::default()).unwrap().remove(0);
         let scratch = Scratch::beside(&folder.path().join("none/at all"));
         let settings = Settings::default();
-        let sketching =
-            InputReading { settings: &settings, scored: false, rooms: &Rooms::of(1000), scratch: &scratch };
+        let (settings, rooms, scratch) = (&settings, &Rooms::of(1000), &scratch);
+        let sketching = InputReading { settings, scored: false, boilerplate: None, rooms, scratch };
         for threads in [1, 3] {
             let options = ReadOptions { threads, block_bytes: 1000, ..ReadOptions::default() };
             let read = AtomicUsize::new(0);

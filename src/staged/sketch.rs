@@ -7,6 +7,7 @@ use super::sketches::{self, ReadingRules, SketchFile, SketchedInput};
 use super::spilled::Scratch;
 use super::working::remove_file;
 use super::{printed_bytes, unless_damaged};
+use crate::boilerplate::{Boilerplate, GroupBy};
 use crate::corpus::{
     DiscoverOptions, FileReading, Input, InputMark, Needed, ReadOptions, check_fields, discover_all,
 };
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
 use crate::kernel::memory::give_back;
 use crate::making::{check_is_here, sweep};
-use crate::pipeline::{Progress, with_threads};
+use crate::pipeline::{Progress, grouped, host_needed, with_threads};
 use crate::report::messages;
 use crate::resources::memory_share;
 use crate::wording::counted;
@@ -25,6 +26,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The inputs to sketch, and the folder for the sketches.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +48,15 @@ pub struct SketchJob {
     pub shard: Shard,
     /// The settings that decide the result.
     pub settings: Settings,
+    /// Lines that are left out of documents.
+    pub boilerplate: Option<Arc<Boilerplate>>,
+}
+
+impl SketchJob {
+    /// The options of reading, with the field that groups documents, if boilerplate is of such groups.
+    fn read_options(&self) -> ReadOptions {
+        grouped(self.options.clone(), self.boilerplate.as_ref().map(|boilerplate| &boilerplate.by))
+    }
 }
 
 /// A part of many, counted from 1: `17/1000`.
@@ -128,9 +139,15 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             input.storage.open().map_err(|error| Error::io(&input.path, error))?;
         }
     }
-    let score = job.options.fields.score.iter().map(|field| Needed::score("score", field.clone()));
+    let options = job.read_options();
+    let score = options.fields.score.iter().map(|field| Needed::score("score", field.clone()));
+    let by = job.boilerplate.as_ref().map(|boilerplate| &boilerplate.by);
+    let host = (by == Some(&GroupBy::Host)).then(|| host_needed(&options.fields, "--boilerplate"));
+    let group = by.and_then(|by| Some(Needed::group("boilerplate", by.to_string(), by.field()?)));
     // These may be few of the files of a job, of which others have what is missing here.
-    if let Err(error) = check_fields(&found.inputs, &job.options, &score.collect::<Vec<_>>()) {
+    if let Err(error) =
+        check_fields(&found.inputs, &options, &score.chain(host).chain(group).collect::<Vec<_>>())
+    {
         progress.note(&error.to_string());
     }
     let (inputs, broken): (Vec<Input>, Vec<Input>) =
@@ -152,7 +169,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let threads = rayon::current_num_threads();
         let read_ahead = read_ahead(of_part().collect::<Vec<_>>().into_iter(), threads);
         let memory = job.memory.unwrap_or_else(memory_share);
-        let rooms = Rooms::new(memory, threads, read_ahead, job.memory.is_some()).map_err(|least| {
+        let held = read_ahead + job.boilerplate.as_ref().map_or(0, |boilerplate| boilerplate.held_bytes());
+        let rooms = Rooms::new(memory, threads, held, job.memory.is_some()).map_err(|least| {
             let threads = counted(threads as u64, "thread", "threads");
             let expected = format!("at least {} for {threads}", printed_bytes(least));
             Error::parameter("memory", printed_bytes(memory), expected)
@@ -293,9 +311,10 @@ impl<'a> Sketching<'a> {
         progress: &'a dyn Progress,
     ) -> Self {
         let threads = (rayon::current_num_threads() / bundles.max(1)).max(1);
-        let options = ReadOptions { threads, ..job.options.clone() };
+        let options = ReadOptions { threads, ..job.read_options() };
         let (fields, longest_document) = (options.fields.clone(), options.record_cap);
-        let rules = ReadingRules { fields, longest_document, rules: options.rules };
+        let boilerplate = job.boilerplate.as_ref().map(|boilerplate| boilerplate.fingerprint());
+        let rules = ReadingRules { fields, longest_document, rules: options.rules, boilerplate };
         Self { job, rules, options, rooms, keeps_reading, progress }
     }
 
@@ -308,7 +327,8 @@ impl<'a> Sketching<'a> {
     fn read<'s>(&'s self, inputs: &[Input], scratch: &'s Scratch) -> Result<Parts<'s>> {
         let Self { job, options, rooms, progress, .. } = self;
         let scored = options.fields.score.is_some();
-        let reading = InputReading { settings: &job.settings, scored, rooms, scratch };
+        let (settings, boilerplate) = (&job.settings, job.boilerplate.as_deref());
+        let reading = InputReading { settings, scored, boilerplate, rooms, scratch };
         let parts = reading.read(inputs, options, &|bytes| progress.advance(bytes))?;
         parts.files.iter().flat_map(FileReading::damage_messages).for_each(|message| progress.note(&message));
         Ok(parts)

@@ -88,6 +88,10 @@ pub struct ReadingRules {
     pub longest_document: usize,
     /// The rules for odd input.
     pub rules: ReadRules,
+    /// The name of the boilerplate that was left out, if some was
+    /// ([`fingerprint`](crate::boilerplate::Boilerplate::fingerprint)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boilerplate: Option<String>,
 }
 
 /// An input file in a file of sketches.
@@ -174,6 +178,8 @@ impl SketchFile {
         header.settings.check()?;
         let scored = header.reading.fields.score.is_some();
         let layout = BodyLayout::new(&header.settings, header.documents, scored);
+        let layout =
+            layout.map(|layout| BodyLayout { parted: header.reading.boilerplate.is_some(), ..layout });
         let fits = |layout: &BodyLayout| {
             let columns = layout.documents.checked_mul(layout.width());
             let gaps = columns.and_then(|columns| columns.checked_add(header.gaps.checked_mul(GAP)?));
@@ -570,6 +576,9 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.header_field("settings".to_owned(), &settings);
     if let Some(field) = &header.reading.fields.score {
         inspection.fact("scores", field);
+    }
+    if let Some(boilerplate) = &header.reading.boilerplate {
+        inspection.fact("boilerplate", boilerplate);
     }
     if let Err(error) = file.names() {
         inspection.problem(error.to_string());

@@ -6,6 +6,7 @@ use super::keep_order::Order;
 use super::layout::{Column, longs, weights_of, words};
 use super::sketches::{Columns, Folder};
 use crate::error::{Error, Result};
+use hashbrown::HashMap;
 use simflip_core::bits::{Bits, Subset};
 use simflip_core::buckets::{Assignments, Repeats, Rule, SketchSource, Sketched, Store};
 use simflip_core::collection::Two;
@@ -17,6 +18,7 @@ use simflip_core::recall_estimate::{
 use simflip_core::search::bphs::BlockKeys;
 use simflip_core::settings::{Settings, Sketches as Kind, Verification};
 use simflip_core::sketch::Hashed;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
@@ -49,9 +51,15 @@ pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Err(Error::parameter("verify", settings.verification.name(), expected))
 }
 
-/// Exact duplicates: each with the best document of its text, ascending by the former.
+/// Exact duplicates.
 #[derive(Debug, Default)]
-pub struct Copies(Vec<(Rank, Rank)>);
+pub struct Copies {
+    /// Each with the best document of its text, ascending.
+    best: Vec<(Rank, Rank)>,
+    /// Documents whose sketches are looked at under another rank than their own. Of copies without the boilerplate of
+    /// different groups the one with the most features is compared, in the place of the best one, as in memory.
+    swapped: HashMap<u64, Rank>,
+}
 
 impl Copies {
     /// The exact duplicates in a folder, by digests of the texts.
@@ -74,12 +82,19 @@ impl Copies {
             digests(&bytes).iter().for_each(|digest| repeats.note(digest[0]));
             Ok(())
         })?;
-        let mut texts = Vec::new();
+        let is_parted = folder.files.iter().any(|file| file.layout.parted);
+        let (mut texts, mut features) = (Vec::new(), Vec::new());
         folder.scan(|columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut bytes)?;
-            for (document, digest) in (document..).zip(digests(&bytes)) {
+            match is_parted {
+                true => columns.read(Column::Features, from, count, &mut features)?,
+                false => features.resize(4 * count, 0),
+            }
+            for (document, (digest, features)) in
+                (document..).zip(digests(&bytes).iter().zip(words(&features)))
+            {
                 if repeats.may_repeat(digest[0]) {
-                    texts.push((digest, order.rank(document)));
+                    texts.push((*digest, order.rank(document), features));
                 }
             }
             advance(count as u64);
@@ -87,23 +102,36 @@ impl Copies {
         })?;
         drop(repeats);
         texts.sort_unstable();
-        let of_text = |copies: &[([u64; 2], Rank)]| {
-            let best = copies[0].1;
-            copies[1..].iter().map(move |&(_, copy)| (copy, best)).collect::<Vec<_>>()
-        };
-        let mut copies: Vec<(Rank, Rank)> = texts.chunk_by(|a, b| a.0 == b.0).flat_map(of_text).collect();
-        copies.sort_unstable();
-        Ok(Self(copies))
+        let mut copies = Self::default();
+        for of_text in texts.chunk_by(|a, b| a.0 == b.0) {
+            let (_, best, _) = of_text[0];
+            copies.best.extend(of_text[1..].iter().map(|&(_, copy, _)| (copy, best)));
+            let by_features =
+                |&&(_, rank, features): &&(_, Rank, u32)| (features, Reverse(order.document(rank)));
+            let fullest = of_text.iter().max_by_key(by_features).map_or(best, |&(_, rank, _)| rank);
+            if is_parted && fullest != best {
+                copies.swapped.extend([(order.document(fullest), best), (order.document(best), fullest)]);
+            }
+        }
+        copies.best.sort_unstable();
+        Ok(copies)
+    }
+
+    /// The rank under which the sketches of a document are looked at.
+    #[inline]
+    fn rank(&self, document: u64, order: &Order) -> Rank {
+        let swapped = if self.swapped.is_empty() { None } else { self.swapped.get(&document) };
+        swapped.copied().unwrap_or_else(|| order.rank(document))
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, Rank)> {
-        self.0.iter().copied()
+        self.best.iter().copied()
     }
 
     /// The best document of a text, of one of its copies.
     pub fn best(&self, copy: Rank) -> Option<Rank> {
-        self.0.binary_search_by_key(&copy, |&(copy, _)| copy).ok().map(|at| self.0[at].1)
+        self.best.binary_search_by_key(&copy, |&(copy, _)| copy).ok().map(|at| self.best[at].1)
     }
 
     /// Each with the best document of its text, which comes first, ascending.
@@ -115,7 +143,7 @@ impl Copies {
 
     /// The number of them that are no reference documents.
     pub fn of_new(&self, reference: u32) -> u64 {
-        (self.0.len() - self.0.partition_point(|&(copy, _)| copy.number() < reference)) as u64
+        (self.best.len() - self.best.partition_point(|&(copy, _)| copy.number() < reference)) as u64
     }
 }
 
@@ -123,6 +151,8 @@ impl Copies {
 pub struct SketchStore<'a> {
     folder: &'a Folder,
     order: &'a Order,
+    /// Exact duplicates.
+    copies: &'a Copies,
     /// Where documents have SimHashes, their keys.
     blocks: Option<BlockKeys>,
     /// By rank: documents that are compared with others.
@@ -132,7 +162,7 @@ pub struct SketchStore<'a> {
 
 impl<'a> SketchStore<'a> {
     /// The store of a folder whose exact duplicates are known.
-    pub fn new(folder: &'a Folder, order: &'a Order, copies: &Copies, budget: &Budget) -> Result<Self> {
+    pub fn new(folder: &'a Folder, order: &'a Order, copies: &'a Copies, budget: &Budget) -> Result<Self> {
         let mut compared = Bits::new(folder.documents());
         let least = folder.settings.min_features.max(1);
         let mut features = Vec::new();
@@ -140,14 +170,20 @@ impl<'a> SketchStore<'a> {
             columns.read(Column::Features, from, count, &mut features)?;
             for (document, features) in (document..).zip(words(&features)) {
                 if features as usize >= least {
-                    compared.set(u64::from(order.rank(document).number()));
+                    compared.set(u64::from(copies.rank(document, order).number()));
                 }
             }
             Ok(())
         })?;
         copies.iter().for_each(|(copy, _)| compared.clear(u64::from(copy.number())));
         let blocks = folder.settings.block_tables().map(BlockKeys::new).transpose()?;
-        Ok(Self { folder, order, blocks, compared, budget: budget.bytes })
+        Ok(Self { folder, order, copies, blocks, compared, budget: budget.bytes })
+    }
+
+    /// The rank under which the sketches of a document are looked at.
+    #[inline]
+    fn rank(&self, document: u64) -> Rank {
+        self.copies.rank(document, self.order)
     }
 
     /// Documents that are compared with others.
@@ -163,7 +199,7 @@ impl<'a> SketchStore<'a> {
         self.folder.scan(|columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
             for (document, digest) in (document..).zip(digests.as_chunks::<16>().0) {
-                let rank = self.order.rank(document);
+                let rank = self.rank(document);
                 if self.compared.get(u64::from(rank.number())) && is_drawn(rank) {
                     drawing.add(rank, u128::from_le_bytes(*digest));
                 }
@@ -211,7 +247,7 @@ impl<'a> SketchStore<'a> {
         while from < self.folder.documents() {
             let end = self.folder.documents().min(from + room);
             let mut ranks = Bits::new(self.folder.documents());
-            let all = (from..end).map(|document| u64::from(self.order.rank(document).number()));
+            let all = (from..end).map(|document| u64::from(self.rank(document).number()));
             all.filter(|&rank| self.compared.get(rank)).for_each(|rank| ranks.set(rank));
             let loaded = self.load_of(&ranks, from..end)?;
             let mut others: Vec<SampledText<'_>> =
@@ -246,7 +282,7 @@ impl<'a> SketchStore<'a> {
         self.folder.scan_of(documents, |columns, document, from, rows| {
             places.clear();
             places.extend((0..rows).filter_map(|row| {
-                let rank = u64::from(self.order.rank(document + row as u64).number());
+                let rank = u64::from(self.rank(document + row as u64).number());
                 ranks.get(rank).then(|| (row, loaded.subset.place(rank)))
             }));
             let Some((&(first, _), &(last, _))) = places.first().zip(places.last()) else { return Ok(()) };
@@ -351,7 +387,7 @@ impl Store for SketchStore<'_> {
     fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<()> {
         let mut column = Vec::new();
         let mut each = |document: u64, key: u32| {
-            let rank = self.order.rank(document);
+            let rank = self.rank(document);
             if self.compared.get(u64::from(rank.number())) {
                 each(rank, key);
             }
@@ -426,7 +462,7 @@ impl SketchStore<'_> {
             columns.read(Column::Features, from, count, &mut sizes)?;
             wanted.clear();
             for (row, size) in words(&sizes).enumerate() {
-                let (rank, begin) = (self.order.rank(document + row as u64), at);
+                let (rank, begin) = (self.rank(document + row as u64), at);
                 at += u64::from(size);
                 if self.compared.get(u64::from(rank.number())) && is_wanted(rank) {
                     wanted.push((rank, begin, at, row));

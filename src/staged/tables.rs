@@ -4,22 +4,23 @@
 use super::Budget;
 use super::cluster::{assignments_of, of_document};
 use super::join::source;
-use super::layout::{Column, words};
+use super::layout::{Column, share_of, words};
 use super::lookup::Lookup;
 use super::record::{Assignment, DOCUMENT, Edge, document_bytes, document_of};
 use super::sketches::Folder;
 use super::sorter::{Merge, Sorter};
-use crate::boilerplate::host_of;
+use crate::boilerplate::{BoilerplateShare, GroupBy, Grouped};
 use crate::error::Result;
 use crate::format::Body;
 use crate::hash::text_digest;
 use crate::pipeline::documents::NamedDocument;
 use crate::pipeline::listing::{DocumentAssignment, Listing};
 use crate::pipeline::samples::ShownDocument;
-use crate::report::model::{SourceRow, Sources};
+use crate::report::model::{BoilerplateReport, SourceRow, Sources};
 use simflip_core::dedup::{Pair, PairKind};
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::settings::Settings;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -46,8 +47,10 @@ pub struct DocumentCounts {
     pub few: u64,
     /// Bytes of the texts that go.
     pub removed_text_bytes: u64,
-    /// The losses of hosts; none where no document has one.
-    pub hosts: Option<Sources>,
+    /// The losses of hosts, and of the values of the field that groups documents.
+    pub origins: Vec<Sources>,
+    /// The boilerplate that was left out, if some was.
+    pub boilerplate: Option<BoilerplateReport>,
 }
 
 /// The document of a number, as results in memory have it; there are at most 2³² of them.
@@ -138,20 +141,35 @@ impl Tables<'_> {
         shown.collect()
     }
 
-    /// Counts all new documents.
-    pub fn counts(&self) -> Result<DocumentCounts> {
+    /// Counts all new documents, and the boilerplate of old ones as well, where such is left out.
+    pub fn counts(&self, left_out: Option<BoilerplateReport>) -> Result<DocumentCounts> {
         let inputs = &self.folder.inputs;
         let mut counts = DocumentCounts { kept: vec![0; inputs.len()], ..DocumentCounts::default() };
         let mut input = 0;
         let least = self.settings.min_features.max(1);
-        let mut hosts = self.sorter("hosts");
+        let by = left_out.as_ref().map(|left_out| &left_out.by);
+        let mut origins = vec![(&GroupBy::Host, self.sorter("hosts"))];
+        origins.extend(by.filter(|by| by.field().is_some()).map(|by| (by, self.sorter("values"))));
+        let mut groups = self.sorter("groups");
         let mut assignments = assignments_of(self.assignments, 0..u64::MAX)?.peekable();
-        let (mut lengths, mut features) = (Vec::new(), Vec::new());
+        let (mut lengths, mut features, mut shares) = (Vec::new(), Vec::new(), Vec::new());
         self.folder.scan(|columns, document, from, count| {
+            columns.read(Column::Lengths, from, count, &mut lengths)?;
+            if let Some(by) = by {
+                columns.read(Column::Shares, from, count, &mut shares)?;
+                for (document, (length, share)) in (document..).zip(words(&lengths).zip(shares.as_chunks().0))
+                {
+                    if share_of(share, length).is_some()
+                        && let Some(group) = self.group(document, by)?
+                    {
+                        let of_document = [&share[..], &length.to_le_bytes()].concat();
+                        groups.push(&of_group(&group, document, &of_document))?;
+                    }
+                }
+            }
             if self.folder.is_old(document) {
                 return Ok(());
             }
-            columns.read(Column::Lengths, from, count, &mut lengths)?;
             columns.read(Column::Features, from, count, &mut features)?;
             for (document, (length, features)) in (document..).zip(words(&lengths).zip(words(&features))) {
                 let assignment = of_document(&mut assignments, document)?;
@@ -164,40 +182,69 @@ impl Tables<'_> {
                 if !stays {
                     counts.removed_text_bytes += u64::from(length);
                 }
-                if let Some(host) = self.host(document)? {
-                    let mut record = [0; 16 + DOCUMENT + 1];
-                    record[..16].copy_from_slice(&text_digest(&host).to_be_bytes());
-                    record[16..16 + DOCUMENT].copy_from_slice(&document_bytes(document));
-                    record[16 + DOCUMENT] = u8::from(stays);
-                    hosts.push(&record)?;
+                for (kind, origins) in &mut origins {
+                    if let Some(origin) = self.group(document, kind)? {
+                        origins.push(&of_group(&origin, document, &[u8::from(stays)]))?;
+                    }
                 }
             }
             Ok(())
         })?;
-        let (mut hosts, mut all) = (hosts.finish()?, Sources::of("host"));
-        let mut row: Option<([u8; 16], u64, SourceRow)> = None;
-        loop {
-            let record = hosts.next()?;
-            let host = record.map(|record| {
-                let mut host = [0; 16];
-                host.copy_from_slice(&record[..16]);
-                (host, document_of(&record[16..]), record[16 + DOCUMENT] == 1)
-            });
-            if let Some((_, document, counted)) =
-                row.take_if(|row| host.is_none_or(|(host, ..)| host != row.0))
-            {
-                all.add(SourceRow { source: self.host(document)?.unwrap_or_default(), ..counted });
-            }
-            let Some((host, document, stays)) = host else { break };
-            row.get_or_insert_with(|| (host, document, SourceRow::default())).2.count(stays);
+        for (kind, origins) in origins {
+            let mut all = Sources::of(&kind.to_string());
+            let count = |row: &mut SourceRow, stays: &[u8]| row.count(stays == [1]);
+            each_group(origins.finish()?, count, |document, row| {
+                all.add(SourceRow { source: self.group(document, kind)?.unwrap_or_default(), ..row });
+                Ok(())
+            })?;
+            counts.origins.extend((all.number > 0).then(|| all.settled()));
         }
-        counts.hosts = (all.number > 0).then(|| all.settled());
+        if let Some(mut report) = left_out.clone() {
+            let count = |sum: &mut BoilerplateShare, of_document: &[u8]| {
+                if let Some((share, length)) = of_document.split_first_chunk()
+                    && let Some(share) = share_of(share, words(length).sum())
+                {
+                    sum.add(&share);
+                }
+            };
+            each_group(groups.finish()?, count, |document, share| {
+                report.add(self.group(document, &report.by)?.unwrap_or_default(), share);
+                Ok(())
+            })?;
+            counts.boilerplate = Some(report.settled());
+        }
         Ok(counts)
     }
 
-    fn host(&self, document: u64) -> Result<Option<String>> {
-        Ok(self.named(document_numbered(document))?.url.and_then(|url| host_of(&url)))
+    /// The group that a document is in, if it is in one.
+    fn group(&self, document: u64, by: &GroupBy) -> Result<Option<String>> {
+        let NamedDocument { file, url, .. } = self.named(document_numbered(document))?;
+        let group = if by.field().is_some() { self.lookup.borrow_mut().group(document)? } else { None };
+        let group = by.of(file, Grouped { url: url.as_deref(), group: group.as_deref() });
+        Ok(group.map(Cow::into_owned))
     }
+}
+
+/// A record of a document of a group, which sorts it behind those before it in its group.
+fn of_group(group: &str, document: u64, rest: &[u8]) -> Vec<u8> {
+    [&text_digest(group).to_be_bytes()[..], &document_bytes(document), rest].concat()
+}
+
+/// Hands over each group of sorted records: its first document, and what `count` makes of the rest of its records.
+fn each_group<T: Default>(
+    mut sorted: Merge,
+    count: impl Fn(&mut T, &[u8]),
+    mut each: impl FnMut(u64, T) -> Result<()>,
+) -> Result<()> {
+    let mut open: Option<([u8; 16], u64, T)> = None;
+    while let Some((&group, rest)) = sorted.next()?.and_then(<[u8]>::split_first_chunk) {
+        if let Some((_, first, counted)) = open.take_if(|(of, ..)| *of != group) {
+            each(first, counted)?;
+        }
+        let (.., counted) = open.get_or_insert_with(|| (group, document_of(rest), T::default()));
+        count(counted, &rest[DOCUMENT..]);
+    }
+    open.map_or(Ok(()), |(_, first, counted)| each(first, counted))
 }
 
 /// The memory that stages and tables take for so many documents, beside what is known of files.

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 const LOCK: &str = "lock";
 /// Sketches of new documents, and those of old ones.
 pub const FOLDERS: [&str; 2] = ["sketches", "old"];
+/// The boilerplate that was counted.
+pub const BOILERPLATE: &str = "boilerplate";
 
 /// The mark of a working folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +116,8 @@ impl WorkingFolder {
             return refuse(format!("one run at a time, but another one is at work in {shown}"));
         };
         let found = Mark::in_folder(&path);
-        let is_begun = found.as_ref() == Some(&mark) && FOLDERS.iter().any(|name| path.join(name).exists());
+        let is_begun = found.as_ref() == Some(&mark)
+            && FOLDERS.iter().chain([&BOILERPLATE]).any(|name| path.join(name).exists());
         if found.as_ref() != Some(&mark) {
             clear(&path)?;
             mark.write(&path)?;
@@ -212,7 +215,7 @@ fn all_in(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let is_of_stage = match (depth, is_folder) {
                 (0, true) => FOLDERS.contains(&known),
-                (0, false) => [WORKING_MARK, LOCK].contains(&known),
+                (0, false) => [WORKING_MARK, LOCK, BOILERPLATE].contains(&known),
                 (1, true) => known.starts_with("joined-"),
                 (1, false) => ends_in(&["sketches", "names", "reading"]),
                 _ => !is_folder && ends_in(&["edges", "pairs", "assignments"]),
