@@ -30,7 +30,7 @@ use crate::resemblance::{SetBits as ResemblanceBits, contained};
 use crate::search::Cost;
 use crate::search::bphs::BphsParams;
 use crate::search::selfjoin::cosine_of_distance;
-use crate::settings::{FARTHEST_KEYED, Generator, Measure, Settings, Verification};
+use crate::settings::{FARTHEST_KEYED, Forms, Generator, Measure, Settings, Verification};
 use crate::similarity::{Anchor, ComparedDocument};
 use crate::sketch::Hashed;
 use hashbrown::HashSet;
@@ -117,6 +117,8 @@ pub struct Sketched<'a> {
     pub features: u32,
     /// Its sketches.
     pub two: Two<'a>,
+    /// The forms of the bits among these.
+    pub forms: Forms,
     /// Its SimHash with the weights behind it, where a SimHash is its only sketch.
     pub hashed: Option<&'a Hashed>,
 }
@@ -132,7 +134,8 @@ impl ComparedDocument for Sketched<'_> {
     }
 
     fn bits(&self) -> Option<ResemblanceBits<'_>> {
-        self.hashed.is_none().then(|| ResemblanceBits::by_size(self.two.bits, self.features))
+        let bits = ResemblanceBits { words: self.two.bits, size: self.features, forms: self.forms };
+        self.hashed.is_none().then_some(bits)
     }
 
     fn size(&self) -> u32 {
@@ -426,7 +429,8 @@ impl Rule {
         let has_keys = settings.sketches.keyed().is_some() && settings.generator == Generator::Keys;
         if !has_keys && distance.is_none() {
             let expected = format!(
-                "keys with --method both, or bphs with --method simhash and --distance {FARTHEST_KEYED} or less"
+                "keys with --method both, or with minhash and --sketch-bytes, or bphs with --method simhash and \
+                 --distance {FARTHEST_KEYED} or less"
             );
             return Err(Error::parameter("search", settings.generator.name(), expected));
         }

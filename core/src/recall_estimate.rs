@@ -12,7 +12,7 @@ use crate::edits;
 use crate::hash::fmix64;
 use crate::id::{Id, Rank, Text};
 use crate::resemblance::{self, SetBits, Sieve};
-use crate::settings::{Measure, Verification};
+use crate::settings::{Forms, Measure, Verification};
 use crate::verification::{Evidence, TextPair};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -154,9 +154,9 @@ pub struct SampledText<'a> {
 }
 
 impl<'a> SampledText<'a> {
-    /// A text with these sketches and so many features.
-    pub fn new(rank: Rank, two: Two<'a>, features: u32) -> Self {
-        Self { rank, bits: SetBits::by_size(two.bits, features), keys: two.keys }
+    /// A text with these sketches, whose bits are of these forms, and so many features.
+    pub fn new(rank: Rank, two: Two<'a>, forms: Forms, features: u32) -> Self {
+        Self { rank, bits: SetBits { words: two.bits, size: features, forms }, keys: two.keys }
     }
 }
 

@@ -646,7 +646,7 @@ impl Sketches {
     }
 
     /// The forms of these bits.
-    pub(crate) fn forms(self) -> Forms {
+    pub fn forms(self) -> Forms {
         match self {
             Self::OneBit { .. } => Forms::Minima,
             _ => Forms::BySize,

@@ -219,7 +219,8 @@ pub fn join_bucket(
             .zip(read.iter().zip(&flags))
             .map(|(at, (Record { keys, bits, hash, features }, &[represents, is_open]))| {
                 let two = Two { hash: *hash, bits, keys, extra: &[] };
-                let sketched = Sketched { rank: Rank::new(at), features: *features, two, hashed: None };
+                let (rank, forms) = (Rank::new(at), form.settings.sketches.forms());
+                let sketched = Sketched { rank, features: *features, two, forms, hashed: None };
                 Member { sketched, represents, is_open }
             })
             .collect();

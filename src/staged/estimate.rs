@@ -197,7 +197,7 @@ impl Estimate {
         let kept = match (keeping, settings.sketches) {
             (Keeping::Features, _) => FEATURE * self.features(),
             (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
-            (_, Sketches::Both { .. }) => {
+            (_, Sketches::Both { .. } | Sketches::OneBit { .. }) => {
                 // The words, and a hash of each.
                 let words =
                     if settings.keeps_words() { 1.7 * self.text.min(edits::COMPARED as f64) } else { 0.0 };
@@ -207,7 +207,7 @@ impl Estimate {
         };
         // Later, what is joined: order, buckets and edges; of others hashes, or signatures.
         let joined = match settings.sketches {
-            Sketches::Both { .. } => 48.0,
+            Sketches::Both { .. } | Sketches::OneBit { .. } => 48.0,
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
             // Order, buckets and edges, and the keys that follow from hashes.
             _ => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),

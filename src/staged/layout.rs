@@ -44,7 +44,9 @@ impl BodyLayout {
     /// The layout of so many documents, if files of sketches can have those of these settings.
     pub fn new(settings: &Settings, documents: u64, scored: bool) -> Option<Self> {
         let (words, bands) = match settings.sketches {
-            Sketches::Both { bits, banding } => (bits / 64, banding.bands),
+            Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
+                (bits / 64, banding.bands)
+            }
             Sketches::SimHash { .. } => (size_of::<QuantisedWeights>() / 8, 0),
             _ => return None,
         };

@@ -16,7 +16,7 @@ use simflip_core::recall_estimate::{
     Comparison, Drawing, RecallEstimate, SampledText, TextSample, doubt, most_drawn, share_a_key,
 };
 use simflip_core::search::bphs::BlockKeys;
-use simflip_core::settings::{Settings, Sketches as Kind, Verification};
+use simflip_core::settings::{Forms, Settings, Sketches as Kind, Verification};
 use simflip_core::sketch::Hashed;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -34,7 +34,10 @@ pub fn held(settings: &Settings) -> u64 {
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
     let expected = match (settings.sketches, settings.verification) {
-        (Kind::Both { .. }, Verification::Estimate(_) | Verification::Containment(_)) => return Ok(()),
+        (
+            Kind::Both { .. } | Kind::OneBit { .. },
+            Verification::Estimate(_) | Verification::Containment(_),
+        ) => return Ok(()),
         (Kind::SimHash { .. }, Verification::None | Verification::Weights(_) | Verification::Mismatch(_)) => {
             if !settings.needs_frequencies() {
                 return Ok(());
@@ -272,6 +275,7 @@ impl<'a> SketchStore<'a> {
             subset: Subset::new(ranks.clone()),
             words: words_of,
             bands,
+            forms: self.folder.settings.sketches.forms(),
             features: vec![0; count],
             hashes: vec![0; count],
             bits: vec![0; count * words_of],
@@ -333,6 +337,7 @@ pub struct Loaded {
     subset: Subset,
     words: usize,
     bands: usize,
+    forms: Forms,
     features: Vec<u32>,
     hashes: Vec<u64>,
     bits: Vec<u64>,
@@ -343,7 +348,8 @@ pub struct Loaded {
 
 impl Loaded {
     fn shown(&self, rank: Rank) -> SampledText<'_> {
-        SampledText::new(rank, self.two(rank), self.features[self.subset.place(u64::from(rank.number()))])
+        let features = self.features[self.subset.place(u64::from(rank.number()))];
+        SampledText::new(rank, self.two(rank), self.forms, features)
     }
 }
 
@@ -352,7 +358,8 @@ impl SketchSource for Loaded {
 
     fn compared(&self, rank: Rank) -> Sketched<'_> {
         let at = self.subset.place(u64::from(rank.number()));
-        Sketched { rank, features: self.features[at], two: self.two(rank), hashed: self.hashed.get(at) }
+        let (features, two, hashed) = (self.features[at], self.two(rank), self.hashed.get(at));
+        Sketched { rank, features, two, forms: self.forms, hashed }
     }
 
     fn two(&self, rank: Rank) -> Two<'_> {
