@@ -2,7 +2,7 @@
 
 use crate::errors::{of_arrow, of_library, of_refusal};
 use crate::run::{Ticker, run, run_part};
-use crate::table::{Column, Table};
+use crate::table::{RowNumbers, Table};
 use crate::texts::{Data, Items, Repaired, Texts, as_many};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type};
@@ -164,12 +164,12 @@ fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
 /// # Errors
 /// If it is no such table.
 #[pyfunction]
-pub fn chosen_rows(documents: &Table, kept: bool) -> PyResult<Column> {
+pub fn chosen_rows(py: Python<'_>, documents: &Table, kept: bool) -> PyResult<Py<RowNumbers>> {
     let (is_kept, stays) = (documents.column("kept")?, documents.column("stays")?);
     let is_kept = is_kept.as_boolean();
     let rows = (0..stays.len()).filter(|&row| stays.is_valid(row) && is_kept.value(row) == kept);
     let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
-    Ok(Column::new(if kept { "kept" } else { "removed" }, Arc::new(rows)))
+    RowNumbers::new(py, if kept { "kept" } else { "removed" }, rows)
 }
 
 /// Raises the threshold of tables: a text is kept as well if it is less similar than this to the row that stays in its

@@ -13,6 +13,7 @@ mod texts;
 
 use errors::{of_library, of_refusal};
 use pyo3::prelude::*;
+use pyo3::types::PySequence;
 use simflip::cli::options::{self, evaluation, of_explanation};
 use simflip::pipeline::explain_texts;
 use std::ffi::OsString;
@@ -75,6 +76,7 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<table::Table>()?;
     module.add_class::<table::Column>()?;
+    PySequence::register::<table::RowNumbers>(module.py())?;
     module.add_class::<seen::Seen>()?;
     module.add_function(wrap_pyfunction!(shuffle::record_settings, module)?)?;
     module.add_function(wrap_pyfunction!(shuffle::sketch_records, module)?)?;

@@ -4,7 +4,7 @@
 use crate::errors::of_arrow;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray, UInt32Array};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
@@ -191,7 +191,7 @@ impl TableRows {
 }
 
 /// A column of a result: a sequence that speaks Arrow and numpy.
-#[pyclass(frozen, sequence, module = "simflip")]
+#[pyclass(frozen, sequence, subclass, module = "simflip")]
 pub struct Column {
     array: ArrayRef,
     field: FieldRef,
@@ -202,6 +202,21 @@ impl Column {
     pub fn new(name: &str, array: ArrayRef) -> Self {
         let field = Arc::new(Field::new(name, array.data_type().clone(), false));
         Self { array, field }
+    }
+}
+
+/// Row numbers. Python knows them as a `Sequence`, by which polars indexes; of a column that is one, polars takes
+/// values one by one, without their type.
+#[pyclass(frozen, sequence, extends = Column, module = "simflip")]
+pub struct RowNumbers;
+
+impl RowNumbers {
+    /// A column of row numbers.
+    ///
+    /// # Errors
+    /// If the interpreter has no room for it.
+    pub fn new(py: Python<'_>, name: &str, rows: UInt32Array) -> PyResult<Py<Self>> {
+        Py::new(py, PyClassInitializer::from(Column::new(name, Arc::new(rows))).add_subclass(Self))
     }
 }
 

@@ -4,6 +4,7 @@ import inspect
 import logging
 import pickle
 import warnings
+from collections.abc import Sequence
 
 import duckdb
 import numpy as np
@@ -65,10 +66,13 @@ def test_a_mask_filters_frames_and_rows_have_their_names():
     assert frame[columns["kept"]].index.tolist() == frame.loc[columns["kept"]].index.tolist() == KEPT
     assert frame.iloc[result.kept].index.tolist() == KEPT
     polars = pl.DataFrame(frame)
-    assert polars.filter(columns["kept"].tolist())["text"].to_list() == polars[result.kept.tolist()]["text"].to_list()
-    for use in (lambda: polars[result.kept], lambda: polars.filter(columns["kept"])):
-        with pytest.raises(TypeError, match=r"Column kept of . values: .*; tolist\(\) gives them"):
-            use()
+    kept = polars.filter(result.mask)
+    assert kept["text"].to_list() == [TEXTS[row] for row in KEPT]
+    assert kept.equals(polars[result.kept]) and kept["text"].equals(polars["text"].gather(result.kept))
+    assert polars[result.removed, "text"].to_list() == [TEXTS[2]] and isinstance(result.kept, Sequence)
+    assert polars[simflip.dedup([None] * 4).kept].is_empty()
+    with pytest.raises(TypeError, match=r"Column kept of . values: .*; tolist\(\) gives them"):
+        polars.filter(columns["kept"])
     # A column of clusters, in one line.
     marked = frame.copy()
     marked["cluster"] = columns["cluster"]
