@@ -124,7 +124,7 @@ impl GroupBy {
         }
     }
 
-    /// So many groups, in words.
+    /// The number of groups, in words.
     pub fn counted(&self, groups: u64) -> String {
         let [_, one, many] = self.words();
         counted(groups, one, many)
@@ -379,7 +379,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Of no document yet.
+    /// Begins without documents.
     pub fn new(by: GroupBy) -> Self {
         Self::within(by, MOST_LINES, PLACES)
     }

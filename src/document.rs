@@ -24,7 +24,7 @@ impl DocId {
     }
 }
 
-/// Where a record or line is stored, so that it can be read again on its own.
+/// The place where a record or line is stored, so that it can be read again on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record

@@ -9,7 +9,7 @@ pub struct Bits {
 const WORD: u64 = u64::BITS as u64;
 
 impl Bits {
-    /// So many bits, all unset.
+    /// Makes `documents` bits, all unset.
     pub fn new(documents: u64) -> Self {
         Self { words: vec![0; documents.div_ceil(WORD) as usize] }
     }

@@ -178,7 +178,7 @@ pub trait Store: Sync {
     /// The number of documents that may be loaded at once.
     fn room(&self) -> usize;
 
-    /// Of how many bands buckets may be made at once, whatever is in them.
+    /// The number of bands whose buckets may be made at once, whatever is in them.
     fn bands_at_once(&self) -> usize;
 
     /// Members of buckets from which on no more bands are joined together.
@@ -365,7 +365,7 @@ impl Leaders {
         }
     }
 
-    /// Where a document stands among more than [`BOUND`] leaders.
+    /// The place of a document among more than [`BOUND`] leaders.
     fn place(&self, rank: Rank, band: usize, sketches: &impl SketchSource) -> usize {
         let own = sketches.two(rank);
         self.ranks.partition_point(|&leader| {
@@ -456,7 +456,7 @@ impl Rule {
         })
     }
 
-    /// Where containment decides, the least share of the removed document that the kept one has.
+    /// The least share of the removed document that the kept one has; none where containment does not decide.
     pub fn contained(&self) -> Option<f32> {
         self.contained
     }
@@ -630,7 +630,7 @@ impl Repeats {
     /// Remainders of a word.
     const EACH: u64 = u64::BITS as u64 / 2;
 
-    /// For so many numbers: four bytes each, so that few look as if they came again that did not.
+    /// Makes room for `numbers` numbers: four bytes each, so that few are taken for repeated that are not.
     pub fn new(numbers: usize) -> Self {
         let remainders = (numbers as u64 * 16).next_power_of_two().clamp(Self::EACH, 1 << 36);
         Self { words: untouched(remainders.div_ceil(Self::EACH) as usize), mask: remainders - 1 }
@@ -892,7 +892,7 @@ pub struct Assignments {
 }
 
 impl Assignments {
-    /// So many documents, of which the first are reference documents; all are kept.
+    /// Makes assignments that keep all documents, the first of which are reference documents.
     pub fn new(documents: usize, reference: u32, linkage: Linkage) -> Self {
         Self {
             reference,

@@ -1,4 +1,4 @@
-//! Who belongs together, and which copy stays.
+//! Clusters of near-duplicates, and the choice of the document that each of them keeps.
 
 use crate::error::{Error, Result};
 use crate::id::{Cluster, Document, Id, Lists};
@@ -112,7 +112,7 @@ pub enum Linkage {
 /// The similarity from which on verification takes two documents for the same.
 pub(crate) const SAME: f32 = 1.0;
 
-/// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them,
+/// Pairs each node that is the same as others with the first in `order` of those that are the same as one of them,
 /// where it was not compared with one as early. Of very many that are the same, all are compared with a few alone,
 /// among which the first may not be.
 pub(crate) fn same_pairs<N: Id>(
@@ -151,7 +151,7 @@ impl Linkage {
         }
     }
 
-    /// For each of the nodes the one that it belongs to, itself if it leads; for leaders that is the first in
+    /// Gives each of the nodes the one that it belongs to, itself if it leads; for leaders that is the first in
     /// `order` of their cluster. `order` holds every node once, the one that is best to keep first; `edges`
     /// are near pairs with their similarity, each once.
     ///
@@ -268,7 +268,7 @@ impl Quota {
         *self == Self::default()
     }
 
-    /// Of the documents of one cluster, best first, those that stay, as places in the list. `source` numbers their
+    /// Chooses the documents of one cluster that are kept, as places in the list, best first. `source` numbers their
     /// sources. An old document stays whatever the quota is, and counts.
     ///
     /// ```

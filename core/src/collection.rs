@@ -221,7 +221,7 @@ impl Counted<'_> {
 }
 
 impl Collection {
-    /// No documents. `frequencies` are those that sketches made at once are weighed by.
+    /// Begins without documents. `frequencies` are those that sketches made at once are weighed by.
     ///
     /// # Errors
     /// For sketches that have no meaning.
@@ -414,7 +414,7 @@ impl Collection {
         (&self.parts[part as usize], at as usize)
     }
 
-    /// In how many documents each feature occurs; of no features where none were kept.
+    /// Counts the documents in which each feature occurs; of no features where none were kept.
     pub fn frequencies(&self) -> Frequencies {
         let terms: Vec<&Terms> = self.terms().into_iter().map(|(_, terms)| terms).collect();
         Frequencies::sum(self.extraction, self.len() as u64, &terms)

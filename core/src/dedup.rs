@@ -370,7 +370,7 @@ impl Lost {
         Self { features: removed.into(), missing }
     }
 
-    /// With another.
+    /// The sums of this one and another.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self { features: self.features + other.features, missing: self.missing + other.missing }
@@ -386,7 +386,7 @@ impl Pair {
 }
 
 impl Outcome {
-    /// For each document, whether it stays.
+    /// Says of each document whether it is kept.
     #[doc(hidden)]
     pub fn stays(&self) -> Vec<bool> {
         let mut stays = vec![true; self.documents];
@@ -1148,7 +1148,7 @@ impl Found<'_> {
 }
 
 impl Cohesion {
-    /// Of similarities with the document that is kept.
+    /// Summarises the similarities of a cluster's documents with the one that is kept.
     pub fn of(mut similarities: Vec<(f32, Document)>, floor: f32) -> Self {
         similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let Some(&(lowest, farthest)) = similarities.first() else { return Self::default() };
@@ -1162,7 +1162,7 @@ impl Cohesion {
     }
 }
 
-/// For each text with enough features, the value that is made of them. `maker` gives each thread what makes values.
+/// Makes a value of the features of each text that has enough. `maker` gives each thread what makes values.
 fn by_text<T: Clone + Send, M: FnMut(Counted<'_>) -> Option<T>>(
     collection: &Collection,
     texts: &Texts,

@@ -17,8 +17,8 @@ const NEAREST: f64 = 0.9999;
 
 /// Pairs of a SimHash and one at distance 1 to h, without end.
 ///
-/// The cosine of the two weight vectors is uniform from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that is
-/// less), and pairs at another distance are passed over.
+/// The cosine of the two weight vectors is drawn uniformly from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that
+/// is less). Pairs at another distance are dropped, so the cosines of those that are left are not uniform.
 #[derive(Clone, Debug)]
 pub struct NearPairs {
     rng: Xoshiro256PlusPlus,
@@ -37,8 +37,8 @@ impl NearPairs {
         }
     }
 
-    /// Moves the weights behind some bits, those set in `bits`, so that hashes are dense: these bits are 1 more
-    /// often than 0 if `by` is positive.
+    /// Gives the weights behind the bits set in `bits` the mean `by`, and all others the mean 0. Where `by` is
+    /// positive, these bits are 1 more often than 0, and hashes lie closer to one another by chance.
     pub fn skewed(mut self, bits: u64, by: f64) -> Self {
         for (bit, mean) in self.means.iter_mut().enumerate() {
             *mean = if bits >> bit & 1 == 1 { by } else { 0.0 };
@@ -46,7 +46,7 @@ impl NearPairs {
         self
     }
 
-    /// A hash that was made by itself: like the first of a pair, and near others by chance alone.
+    /// Makes a hash by itself: like the first of a pair, and near others by chance alone.
     pub fn single(&mut self) -> SimHash {
         let drawn = self.normals();
         SimHash::from_weights(std::array::from_fn(|bit| (self.means[bit] + drawn[bit]) as f32))

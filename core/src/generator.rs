@@ -336,8 +336,8 @@ fn with_identical(
     MeasuredRecall { wanted, calibration, identical_pairs: identical as u64, with_identical }
 }
 
-/// For each table of an index, the number of pairs of texts it generates by score, 64 minus the distance; without an
-/// index, of all pairs.
+/// Counts the pairs of texts that each table of an index generates, by score, 64 minus the distance; without an
+/// index, all pairs.
 fn hamming_scores(
     index: Option<&dyn HammingIndex>,
     radius: u32,
@@ -446,7 +446,7 @@ fn signatures(
     })
 }
 
-/// For each band, the number of pairs of texts it generates by score, the number of equal
+/// Counts the pairs of texts that each band generates, by score, the number of equal
 /// positions, from `least` on.
 fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
     let of = |(band, stats): (u32, &BandStats)| {

@@ -1,4 +1,4 @@
-//! From near pairs of sketches or texts to pairs and clusters of documents.
+//! Turns near pairs of sketches or texts into pairs and clusters of documents.
 
 use crate::clusters::{Linkage, Partition, Quota, same_pairs};
 use crate::collection::Collection;
@@ -15,9 +15,9 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PairKind {
-    /// Their texts are the same, byte for byte.
+    /// Documents with the same text, byte for byte.
     Exact,
-    /// Their texts differ.
+    /// Documents whose texts differ.
     #[default]
     Near,
 }
@@ -102,7 +102,7 @@ impl<'a> Groups<'a> {
         self.is_old(a) && self.is_old(b)
     }
 
-    /// Of each cluster the new documents that stay besides its best one; ascending.
+    /// The new documents of each cluster that are kept besides its best one, ascending.
     pub(crate) fn also_kept(
         &self,
         quota: Quota,

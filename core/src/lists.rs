@@ -11,7 +11,7 @@ pub fn feature_hash(feature: u64) -> u32 {
 
 /// The hashes of features, ascending: put in order by their first bits, as hashes are spread evenly.
 pub(crate) fn sorted_hashes(features: &[u64]) -> Vec<u32> {
-    /// So few hashes are compared.
+    /// The most hashes that are compared one by one.
     const FEW: usize = 128;
     let mut hashes: Vec<u32> = features.iter().map(|&feature| feature_hash(feature)).collect();
     if hashes.len() < FEW {
@@ -95,7 +95,7 @@ pub(crate) struct HashTable {
 }
 
 impl HashTable {
-    /// Of hashes, each with a document.
+    /// Makes the table of hashes, each with its document.
     pub fn new(mut entries: Vec<(u32, u32)>) -> Self {
         let number = entries.len().max(64).next_power_of_two().min(1 << 27);
         let (bits, filter_bits) = (number.ilog2(), number.ilog2() + 4);

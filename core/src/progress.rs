@@ -41,7 +41,7 @@ pub enum Step {
 pub trait Progress: Sync {
     /// A step begins that works through so many items.
     fn begin(&self, step: Step, items: u64);
-    /// So many more are done.
+    /// Notes that `items` more are done.
     fn advance(&self, items: u64);
     /// The step is over.
     fn end(&self, step: Step);

@@ -113,9 +113,9 @@ pub struct Removed {
 pub struct Estimated {
     /// The share.
     pub share: f64,
-    /// Where the interval begins.
+    /// The lower end of the interval.
     pub low: f64,
-    /// Where it ends.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
@@ -553,7 +553,7 @@ pub(crate) fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
 }
 
 impl Removed {
-    /// Of so many removed texts, and so many missed ones of a sample of `drawn` from `all`.
+    /// Estimates from the number of removed texts, and of missed ones in a sample of `drawn` from `all`.
     pub(crate) fn of(removed: u64, missed: u64, drawn: u64, all: u64) -> Option<Self> {
         Self::within(removed, missed, [missed as f64; 2], [drawn, all])
     }
@@ -584,7 +584,7 @@ impl RecallEstimate {
         Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents, lower: None }
     }
 
-    /// From what each drawn text has of pairs and what of that shows twice, of so many texts in all.
+    /// Estimates from the pairs of each drawn text, and those of them that show twice, of `all` texts.
     fn of(counts: &[Count], twice: Count, all: usize) -> Self {
         let sum = |of: fn(&Count) -> u32| counts.iter().map(|count| u64::from(of(count))).sum::<u64>();
         let (pairs, found) = (sum(|count| count.pairs), sum(|count| count.found));

@@ -66,7 +66,7 @@ impl Form {
 }
 
 impl<'a> SetBits<'a> {
-    /// These bits of a set of so many elements, [by its size](Forms::BySize).
+    /// Takes these bits for those of a set of `size` elements, [by its size](Forms::BySize).
     pub fn by_size(words: &'a [u64], size: u32) -> Self {
         Self { words, size, forms: Forms::BySize }
     }
@@ -264,7 +264,7 @@ impl<'a> Sieve<'a> {
     /// Sets whose bits and first words stay in a processor's cache while many others are compared with them.
     pub const BLOCK: usize = 1024;
 
-    /// These sets, ascending by size, with bits of one length.
+    /// Takes sets that ascend by size, with bits of one length.
     pub fn new(sets: Vec<SetBits<'a>>) -> Self {
         debug_assert!(sets.is_sorted_by_key(|set| set.size));
         let (first, second) = sets.iter().map(SetBits::heads).unzip();
@@ -472,7 +472,7 @@ fn of_odd(differing: &[u32], words: usize, sizes: [u32; 2]) -> f32 {
     jaccard(least + 2.0 * ((expected - least) / 2.0).round().max(0.0), sizes)
 }
 
-/// For each number of differing bits below half of them, of how many elements one expects so many. Made by
+/// The number of elements of which one expects each number of differing bits, below half of all bits. It is made by
 /// multiplying alone, so that every machine makes the same.
 fn expected_elements(words: usize) -> &'static [f64] {
     static TABLES: [OnceLock<Box<[f64]>>; MOST_WORDS + 1] = [const { OnceLock::new() }; MOST_WORDS + 1];

@@ -207,7 +207,7 @@ pub enum Recall {
 pub enum BandShape {
     /// Bands chosen so that at least this share of the pairs at the wanted similarity have an equal band.
     Recall(f64),
-    /// These bands.
+    /// The bands are these.
     Fixed(Banding),
 }
 
@@ -428,7 +428,7 @@ impl Settings {
         }
     }
 
-    /// These settings with some of them changed.
+    /// Gives these settings with some of them changed.
     ///
     /// ```
     /// use simflip_core::settings::{Linkage, Settings};

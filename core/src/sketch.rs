@@ -324,7 +324,7 @@ pub struct TwoSketcher {
 }
 
 impl TwoSketcher {
-    /// As the settings want it.
+    /// Makes a sketcher as the settings want it.
     ///
     /// # Errors
     /// [`Error::Parameter`] if they do not want such sketches, or such as cannot be

@@ -41,7 +41,7 @@ impl<'a> Evidence<'a> {
         Self { collection, texts, hashed, two, forms, weights: None }
     }
 
-    /// With features that weigh by this scheme.
+    /// Adds the weights of features by this scheme.
     pub(crate) fn weighed(mut self, weighting: Weighting, frequencies: Option<&Frequencies>) -> Self {
         self.weights = Some((Weigher::new(weighting), idf_by_part(self.collection, weighting, frequencies)));
         self
@@ -269,7 +269,7 @@ pub(crate) fn verification(
     Some(all)
 }
 
-/// Of the texts of a sketch, by their digests, those behind one that are compared with it.
+/// The texts of a sketch, by their digests, that stand behind one and are compared with it.
 pub(crate) fn behind<T>(texts: &[T], at: usize) -> &[T] {
     let rest = &texts[at + 1..];
     if at < WITHIN { rest } else { &rest[..rest.len().min(BESIDE)] }

@@ -71,7 +71,7 @@ impl FieldArgs {
         ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
     }
 
-    /// These names, and for each that was not given the one of an earlier run, if there was one.
+    /// Gives these names, and for each that was not given the one of an earlier run, if there was one.
     pub(crate) fn or(self, earlier: Option<Self>) -> Self {
         let Some(earlier) = earlier else { return self };
         Self {
@@ -84,7 +84,7 @@ impl FieldArgs {
         }
     }
 
-    /// These names, with another text field unless one was given.
+    /// Gives these names, with another text field unless one was given.
     pub(crate) fn or_text_field(self, text_field: Option<String>) -> Self {
         Self { text_field: self.text_field.or(text_field), ..self }
     }

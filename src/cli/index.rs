@@ -269,7 +269,7 @@ pub(crate) struct JsonAnswer<'a> {
     pub last_seen: Option<String>,
     /// Stored pages that are near.
     pub near_pages: u32,
-    /// There may be more.
+    /// True if there may be more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     /// The name of the request, as it was given.

@@ -139,7 +139,7 @@ impl Tools {
 #[tool_handler(name = "simflip")]
 impl rmcp::ServerHandler for Tools {}
 
-/// What a tool answers; it works on a thread of its own.
+/// Runs a tool on a thread of its own, and gives its answer.
 async fn answered<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<Json<T>, String> {
@@ -195,7 +195,7 @@ fn check(asked: &Check, index: Option<&Path>) -> anyhow::Result<Checked> {
     Ok(Checked { answer: kind, document: Some(document), similarity })
 }
 
-/// What `simflip dedup` reads for these paths: texts and HTML are gathered in the folder.
+/// The files that `simflip dedup` reads for these paths: texts and HTML are gathered in the folder.
 fn inputs(paths: &[PathBuf], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     corpus::check_exist(paths)?;
     let (documents, mut inputs): (Vec<PathBuf>, Vec<PathBuf>) =

@@ -60,7 +60,7 @@ impl CsvHeader {
         Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
     }
 
-    /// Where a column stands.
+    /// The place of a column.
     fn column(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|column| column == name)
     }
@@ -144,7 +144,7 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
-/// Where a record ends.
+/// The end of a record.
 enum Ends {
     /// At a byte that ends a line.
     At(usize),
@@ -154,7 +154,7 @@ enum Ends {
     Open,
 }
 
-/// Where quotes end that were opened before a place: behind the next one that is not doubled. None if they do not.
+/// The end of quotes that were opened before a place: behind the next one that is not doubled. None if they do not end.
 /// `is_all`: none come behind these bytes.
 fn end_of_quotes(bytes: &[u8], mut at: usize, is_all: bool) -> Option<usize> {
     loop {
@@ -168,7 +168,7 @@ fn end_of_quotes(bytes: &[u8], mut at: usize, is_all: bool) -> Option<usize> {
     }
 }
 
-/// Where the record ends that begins with these bytes. Values that begin with a quote go on to the next one that is
+/// The end of the record that begins with these bytes. Values that begin with a quote go on to the next one that is
 /// not doubled; quotes elsewhere are as other bytes.
 fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
     let mut at = 0;

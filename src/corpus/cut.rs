@@ -16,7 +16,7 @@ pub(crate) enum End {
     Gap,
 }
 
-/// Where members or frames start, seen from the bytes at hand.
+/// The starts of members or frames, seen from the bytes at hand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberStarts<'a> {
     starts: &'a VecDeque<Start>,
@@ -59,9 +59,9 @@ pub(crate) enum Step {
         content_end: usize,
         /// Where to go on, behind the line ends.
         end: usize,
-        /// It may be a document.
+        /// True if it may be a document.
         document: bool,
-        /// It is what a server sent, from which no text was taken yet.
+        /// True if it is what a server sent, from which no text was taken yet.
         raw: bool,
     },
     /// Damage; the next record is to be looked for from `at` on.

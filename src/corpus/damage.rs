@@ -152,7 +152,7 @@ pub(crate) struct RecordPosition<'a> {
     pub record: u64,
     /// Where damage of it is.
     pub place: Place,
-    /// It is what a server sent.
+    /// True if it is what a server sent.
     pub raw: bool,
 }
 

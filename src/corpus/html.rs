@@ -399,7 +399,7 @@ fn parted(html: &str) -> Cow<'_, str> {
 
 /// The text of HTML, a line for each block.
 fn rendered(html: &str) -> Result<String, html2text::Error> {
-    /// So wide that no line is broken.
+    /// A width at which no line is broken.
     const WIDTH: usize = 1 << 20;
     config::with_decorator(TrivialDecorator::new())
         .raw_mode(true)

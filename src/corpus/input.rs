@@ -37,7 +37,7 @@ pub struct Input {
     pub(crate) header: Option<Arc<CsvHeader>>,
     /// Bytes that decompressing it holds.
     pub(super) decoding: u64,
-    /// It is of short gzip members, as far as its head tells.
+    /// True if it is of short gzip members, as far as its head tells.
     pub(crate) has_short_members: bool,
     /// The dictionary of its Zstandard frames; empty if they need none.
     pub(crate) dictionary: Arc<[u8]>,
@@ -62,7 +62,7 @@ impl Input {
         self.found.as_ref().map_or(0, |found| found.length)
     }
 
-    /// When the file was written that was found, and no copy of it; none of an object or a stream.
+    /// The time when the file that was found was written, not a copy of it; none of an object or a stream.
     pub(crate) fn written(&self) -> Option<SystemTime> {
         match self.spool {
             Some(_) => fs::metadata(self.known_by()).and_then(|found| found.modified()).ok(),
@@ -75,7 +75,7 @@ impl Input {
         self.storage.is_as_found(self.found.as_ref())
     }
 
-    /// Where the bytes are: the file behind any link, the address of the object, or the copy of a stream.
+    /// The place of the bytes: the file behind any link, the address of the object, or the copy of a stream.
     pub fn stored(&self) -> &Path {
         self.original.as_deref().unwrap_or(self.storage.path())
     }

@@ -304,7 +304,7 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Where streams are copied to.
+/// The name of the files that streams are copied to.
 const SPOOLED: &str = "simflip-input";
 
 /// Copies text in UTF-16, whose pairs of bytes `unit` decodes, to a temporary file in UTF-8. U+FFFD stands for halves of
@@ -763,7 +763,7 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
     discover_all(paths, options).map(|found| found.inputs)
 }
 
-/// As [`discover`], with what is not read.
+/// Lists inputs as [`discover`] does, and what is not read.
 ///
 /// # Errors
 /// As [`discover`].

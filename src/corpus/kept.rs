@@ -35,7 +35,7 @@ pub struct KeptFile {
     pub shards: Vec<u32>,
 }
 
-/// In how many files kept documents are written.
+/// The number of files that kept documents are written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeptFiles {

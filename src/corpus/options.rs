@@ -48,7 +48,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// With these names of fields, with this cap if there is one, and by these rules.
+    /// Makes options of names of fields, of a cap if there is one, and of rules.
     pub fn new(fields: JsonlFields, record_cap: Option<usize>, rules: ReadRules) -> Self {
         let usual = Self::default();
         Self { fields, record_cap: record_cap.unwrap_or(usual.record_cap), rules, ..usual }

@@ -59,7 +59,7 @@ impl Reader {
         })
     }
 
-    /// Where a file says beforehand how many rows it has: these, and the bytes of their texts.
+    /// The number of rows and the bytes of their texts, where a file says them beforehand.
     pub fn rows(&self) -> Option<(u64, u64)> {
         let Self::Rows(rows) = self else { return None };
         Some(rows.claimed())

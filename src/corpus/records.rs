@@ -20,7 +20,7 @@ pub(crate) struct Span {
     pub content_end: usize,
     pub id: DocId,
     pub record: u64,
-    /// It is what a server sent.
+    /// True if it is what a server sent.
     pub raw: bool,
     pub place: Place,
     /// The stored bytes from and to which a gzip member holds this record and nothing else.

@@ -1,4 +1,4 @@
-//! Where the bytes of an input are: a file of this machine, or an object in a store.
+//! The place of an input's bytes: a file of this machine, or an object in a store.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::object::{Object, ObjectReader};
 
-/// Where stored bytes are.
+/// The place of stored bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Storage {
     File(PathBuf),

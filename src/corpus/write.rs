@@ -48,7 +48,7 @@ struct Output<'a> {
     syncing: Option<thread::JoinHandle<io::Result<()>>>,
 }
 
-/// Where an output stood.
+/// A mark of where an output stood.
 #[derive(Clone, Copy)]
 struct OutputMark {
     whole: usize,
@@ -257,7 +257,7 @@ impl<'a> Output<'a> {
 enum Broken {
     /// The file is not what it was; the run goes on without them.
     Input(String),
-    /// They cannot be written; the run does not.
+    /// The documents cannot be written, which ends the run.
     Output(Error),
 }
 

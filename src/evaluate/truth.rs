@@ -167,14 +167,14 @@ pub struct TruthFile {
     pub rule: Rule,
 }
 
-/// From what on a truth counts a pair as duplicate.
+/// The rule by which a truth counts a pair as duplicate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// Its label is a number of at least this, or says so.
+    /// The pair's label is a number of at least this, or says so.
     Label(f64),
-    /// Its score is at least this.
+    /// The pair's score is at least this.
     Score(f64),
-    /// It is listed.
+    /// The pair is listed.
     Listed,
     /// Both documents are in one cluster.
     Together,

@@ -137,7 +137,7 @@ impl NewFile {
         Ok(Self { making, file, place, named: path.to_path_buf() })
     }
 
-    /// Where to write.
+    /// The file to write to.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }

@@ -132,12 +132,12 @@ impl Unfinished {
         }
     }
 
-    /// Where it is made.
+    /// The path under which the file or folder is made.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where something may step aside for it.
+    /// The path to which an earlier file or folder may step aside.
     pub(crate) fn aside(&self) -> PathBuf {
         with(&self.path, ASIDE)
     }
@@ -186,7 +186,7 @@ pub fn kept() -> Option<PathBuf> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Where what was finished is kept, and what to do with it.
+/// The sentence that names the folder of what was finished, and what to do with it.
 pub(crate) fn kept_messages(folder: &Path) -> String {
     let shown = printable_path(folder);
     format!(

@@ -1,4 +1,4 @@
-//! One method from files to a folder of results.
+//! Runs one method from files to a folder of results.
 
 use super::documents::ReadDocuments;
 use super::finished::fingerprint;

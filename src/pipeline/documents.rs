@@ -322,13 +322,13 @@ pub struct NamedDocument<'a> {
 }
 
 impl<'a> NamedDocument<'a> {
-    /// Where it stands, for tables.
+    /// The place of the document, for tables.
     pub fn standing(&self) -> At<'a> {
         let side = if self.is_old { Side::Old } else { Side::New };
         At { file: self.file.to_string_lossy(), row: self.at.row, side }
     }
 
-    /// Its name in warnings, cut where it is very long: its URL, or its place.
+    /// The name of the document in warnings, cut where it is very long: its URL, or its place.
     pub fn shown_name(&self) -> String {
         let place = || format!("{}:{}", self.file.display(), self.at.row);
         cut(self.url.as_ref().map_or_else(place, ToString::to_string), 100)

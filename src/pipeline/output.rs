@@ -33,7 +33,7 @@ impl OutputFolder {
         Ok(Self { making, place: real, force })
     }
 
-    /// Where a folder would appear, behind any link, if one may be there.
+    /// The place where a folder would appear, behind any link, if one may be there.
     ///
     /// # Errors
     /// If something is there already and `force` is not given, or it is no place for a folder.
@@ -76,12 +76,12 @@ impl OutputFolder {
         }
     }
 
-    /// Where to write.
+    /// The temporary folder to write to.
     pub fn path(&self) -> &Path {
         self.making.path()
     }
 
-    /// Where it will be, behind any link.
+    /// The place that the folder will have, behind any link.
     pub fn place(&self) -> &Path {
         &self.place
     }

@@ -280,7 +280,7 @@ struct ResultTables {
     pairs: Vec<MemberPair>,
 }
 
-/// Where a row of clusters.csv has its file; the columns are [`ClusterRow::COLUMNS`].
+/// The column of clusters.csv that names the file; the columns are [`ClusterRow::COLUMNS`].
 const FILE: usize = 5;
 
 impl ResultTables {

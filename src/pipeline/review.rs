@@ -1,4 +1,4 @@
-//! From a folder of results to the page on which a person judges a sample of its pairs.
+//! Makes the page on which a person judges a sample of the pairs of a result.
 
 use super::documents::count_boilerplate;
 use super::grouped;

@@ -57,7 +57,7 @@ impl ShownDocument {
 pub struct Shown(pub BTreeMap<Document, ShownDocument>);
 
 impl Shown {
-    /// These documents of those that were read.
+    /// Takes some documents of those that were read.
     pub fn of(
         read: &ReadDocuments,
         documents: impl IntoIterator<Item = Document>,

@@ -1,4 +1,4 @@
-//! Where documents come from: which source's copy stays, and what each source loses.
+//! Sources of documents: the one whose copy is kept, and the documents that each loses.
 
 use super::Job;
 use super::documents::ReadDocuments;
@@ -19,7 +19,7 @@ use std::fs;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-/// By what it is decided which copy stays, where a document alone does not say it.
+/// The scores that decide which copy is kept, where a document alone does not say it.
 pub struct Scores<'a> {
     /// None where nothing of the kind decides.
     scores: Cow<'a, [f64]>,

@@ -10,7 +10,7 @@ use std::time::Instant;
 pub trait Progress: Sync {
     /// A stage begins that works through `total` of `unit`; 0 where the amount is not known.
     fn begin(&self, stage: &str, total: u64, unit: &str);
-    /// So much more is done.
+    /// Notes that `amount` more is done.
     fn advance(&self, amount: u64);
     /// The stage is over.
     fn end(&self);
@@ -72,7 +72,7 @@ pub struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    /// No stage yet.
+    /// Begins without a stage.
     pub fn new(progress: &'a dyn Progress) -> Self {
         Self { done: Mutex::default(), begun: Mutex::default(), progress }
     }
@@ -127,7 +127,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Who hears of progress.
+    /// The listener that hears of progress.
     pub fn progress(&self) -> &'a dyn Progress {
         self.progress
     }

@@ -45,7 +45,7 @@ pub struct TextJob<'a, T> {
 }
 
 impl<'a, T> TextJob<'a, T> {
-    /// These texts by these settings, called by their numbers.
+    /// Makes a job of texts and settings that names texts by their numbers.
     pub fn new(texts: &'a [T], settings: Settings) -> Self {
         Self {
             texts,
@@ -121,7 +121,7 @@ impl TextCollector {
     /// Adds texts. `progress` hears of their bytes.
     ///
     /// # Errors
-    /// If there are no threads.
+    /// If threads cannot be started.
     pub fn extend<T: AsRef<str> + Sync>(&mut self, texts: &[T], progress: &dyn Progress) -> Result<()> {
         /// Texts between two words on progress.
         const BATCH: usize = 64;
@@ -157,8 +157,8 @@ impl TextCollector {
         Ok(())
     }
 
-    /// Finds the near-duplicates of the texts. The job has their names and settings, which are those that the collector
-    /// was made with.
+    /// Finds the near-duplicates of the texts that were added. The job names them, and says which are shown. Its settings
+    /// must be those that the collector was made with; its threads are not looked at.
     ///
     /// # Errors
     /// If too many pairs are to be listed.

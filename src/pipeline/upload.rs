@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where in a store results go.
+/// The place in a store that results go to.
 pub struct Upload {
     address: PathBuf,
     force: bool,

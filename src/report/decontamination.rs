@@ -16,10 +16,10 @@ pub const SHOWN_PASSAGES: usize = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Removal {
-    /// It is not kept.
+    /// A document with an item is not kept.
     #[default]
     Documents,
-    /// It is kept without the passages, in a file of its own.
+    /// The document is kept without the passages, in a file of its own.
     Passages,
     /// Nothing is written but the tables.
     Nothing,

@@ -76,7 +76,7 @@ pub struct Opinion {
     pub why: String,
 }
 
-/// Where psm comes upon a pair.
+/// The probes with which PSM comes upon a pair.
 #[derive(Clone, Debug, Serialize)]
 pub struct PsmTrace {
     /// Which index, and over what.

@@ -333,7 +333,7 @@ impl Sources {
         }
     }
 
-    /// When all are added.
+    /// Cuts the lists once all sources are added.
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.cut();

@@ -336,7 +336,7 @@ fn head_of(text: &str) -> usize {
     lines.min(split_near(text, CONTEXT_CHARS).0.len())
 }
 
-/// Where the end of a common text begins that stays in view before a difference.
+/// The place from which on a common text stays in view before a difference.
 fn tail_of(text: &str) -> usize {
     let lines = text.rmatch_indices('\n').nth(CONTEXT_LINES).map_or(0, |(at, _)| at);
     let chars = text.chars().count().saturating_sub(CONTEXT_CHARS);

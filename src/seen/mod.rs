@@ -111,7 +111,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them, in the order of their numbers in files.
+    /// All answers, in the order of their numbers in files.
     pub const ALL: [Self; 4] = [Self::New, Self::Near, Self::Same, Self::Stale];
 
     /// The word.
@@ -128,7 +128,7 @@ impl Verdict {
 /// The answer of an index about a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
-    /// In a word.
+    /// The answer in a word.
     pub verdict: Verdict,
     /// The name of the page that is the same or the most similar; of those that are not stale, if there are
     /// some.
@@ -147,7 +147,7 @@ pub struct Reply {
     pub again: bool,
 }
 
-/// Who asks about a page.
+/// A question about a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// The name of the page, its URL for example.
@@ -700,7 +700,7 @@ impl Seen {
         take(&frame[record::HEAD..]).ok_or_else(|| Error::parameter("document", document.number(), expected))
     }
 
-    /// Where the record of a stored page stands, and the digest of its text.
+    /// Finds the record of a stored page, and the digest of its text.
     fn place(&self, document: Document) -> Result<(LogPlace, u128)> {
         match (self.places.get(document.index()), self.index.digest(document)) {
             (Some(&place), Some(digest)) => Ok((place, digest)),
@@ -1000,7 +1000,7 @@ impl Seen {
         self.writer.as_ref().is_some_and(|writer| writer.logged + writer.log.length() > writer.due)
     }
 
-    /// After a snapshot that failed: the next one is due when the log has grown as much once more.
+    /// Puts off the next snapshot after one that failed: it is due when the log has grown as much once more.
     #[doc(hidden)]
     pub fn put_off(&mut self) {
         if let Some(writer) = &mut self.writer {

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a record begins: its file in 16 bits, the byte in 48.
+/// The place where a record begins: its file in 16 bits, the byte in 48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogPlace(u64);
 

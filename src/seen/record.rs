@@ -45,13 +45,13 @@ pub(super) enum Record {
     Settled { key: Arc<str> },
     /// The answers to all pages before have arrived.
     Delivered,
-    /// They went out.
+    /// The answers that were given went out.
     Sent,
     /// The index was closed: all answers before that went out have arrived.
     Closed,
-    /// The index was opened, and had not been closed: they are in doubt.
+    /// The index was opened, and had not been closed: the answers that went out are in doubt.
     NotClosed,
-    /// Of the pages since, so many were; the others are taken back, so many at the most.
+    /// `kept` of the records since count; the others, `taken` at the most, are taken back.
     Withdrawn { kept: u32, taken: u32 },
     /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
     Table { table: u32, bytes: Vec<u8> },

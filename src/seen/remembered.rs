@@ -18,7 +18,7 @@ pub const LATEST: usize = 1 << 14;
 pub(super) enum Standing {
     /// Its request had a name of its own: sent again, it is answered as before.
     Named,
-    /// It went out, to this reader; 0 is any. Where the index is not closed in order, it is in doubt.
+    /// The answer went out, to this reader; 0 is any. Where the index is not closed in order, it is in doubt.
     Given(u64),
     /// It may not have arrived: asked about the same text under the same name, the index gives it once more.
     InDoubt,
@@ -83,7 +83,7 @@ pub(super) struct Remembered {
     pub(super) heard: bool,
 }
 
-/// Where answers of a standing are queued.
+/// The number of the queue for answers of a standing.
 fn queue_of(standing: Standing) -> usize {
     match standing {
         Standing::Named => 0,

@@ -61,7 +61,7 @@ impl StoredTables for SnapshotTables {
     }
 }
 
-/// Where some pages go.
+/// The parts of the columns that some pages go to.
 struct PageSlices<'p> {
     rows: Rows<'p>,
     names: &'p mut [u32],

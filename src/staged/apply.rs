@@ -205,7 +205,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     Ok(sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// As many threads as the memory is enough for.
+/// The number of threads that the memory is enough for.
 fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[usize]) -> Result<usize> {
     let Some(memory) = job.memory else { return Ok(job.threads) };
     give_back();

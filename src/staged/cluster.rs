@@ -68,12 +68,12 @@ pub struct ClusterHeader {
     pub counts: Clustered,
 }
 
-/// Where the clusters of some sketches are.
+/// The path of the clusters of some sketches.
 pub fn place(folder: &Folder, grouping: &Grouping) -> PathBuf {
     folder.joined(grouping).join(format!("{}.assignments", grouping.name()))
 }
 
-/// Where the pairs of these clusters are.
+/// The path of the pairs of these clusters.
 fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
     place(folder, grouping).with_extension("pairs")
 }
@@ -419,7 +419,7 @@ pub fn assignments_of(
     }))
 }
 
-/// Of [`assignments_of`] some documents, those of documents that go.
+/// The assignments of some documents that are removed; see [`assignments_of`].
 pub fn goes_of(
     body: &Body,
     documents: Range<u64>,

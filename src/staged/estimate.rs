@@ -287,7 +287,7 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// For so many threads and so many bytes that are read ahead, in so much memory, where no record was long yet;
+    /// Shares memory among threads and the bytes that are read ahead, where no record was long yet;
     /// unless the memory was promised, there is always some.
     ///
     /// # Errors
@@ -307,7 +307,7 @@ impl Rooms {
         Ok(rooms)
     }
 
-    /// So many bytes, however long records are.
+    /// Gives each thread `bytes` bytes, however long records are.
     #[cfg(test)]
     pub fn of(bytes: u64) -> Self {
         let (longest, room) = (u64::MAX.into(), bytes.into());

@@ -73,7 +73,7 @@ impl Grouping {
         Self { quota: Quota::default(), ..self.clone() }
     }
 
-    /// These settings with this grouping.
+    /// Gives settings the linkage, the order and the quota of this grouping.
     pub(super) fn settings(&self, settings: &Settings) -> Settings {
         settings.clone().with(|settings| {
             settings.linkage = self.linkage;

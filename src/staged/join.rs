@@ -265,7 +265,7 @@ impl Edges {
         self.bodies.iter().map(|body| body.len() / Edge::WIDTH as u64).sum()
     }
 
-    /// All of them, by document and then by leader, each once.
+    /// All edges, by document and then by leader, each once.
     pub fn iter(&self) -> Result<impl Iterator<Item = Result<buckets::Edge>> + use<>> {
         let sources = self.bodies.iter().map(source).collect::<Result<Vec<_>>>()?;
         let (mut merge, documents) = (Merge::of(Edge::WIDTH, sources)?, self.documents);

@@ -23,12 +23,12 @@ pub struct OfFiles {
 }
 
 impl OfFiles {
-    /// Of files of these paths, all of them with these scores, if there are any.
+    /// Takes files of these paths, all of them with these scores, if there are any.
     pub fn new<'a>(paths: impl Iterator<Item = &'a Path>, scores: Vec<f64>) -> Self {
         Self { folders: folder_numbers(paths), scores }
     }
 
-    /// By the paths that sketches tell.
+    /// Takes the paths of the inputs of sketches, with scores where `grouping` has a priority.
     pub fn of(folder: &Folder, grouping: &Grouping) -> Self {
         let paths = || folder.inputs.iter().map(|input| Path::new(&input.mark.path));
         let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));

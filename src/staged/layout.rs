@@ -4,7 +4,7 @@ use crate::boilerplate::BoilerplateShare;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::simhash::quantised::QuantisedWeights;
 
-/// Where what is in a body, of so many documents.
+/// The layout of a body: from it follow the place and the width of each column.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLayout {
     /// Documents of the file.
@@ -69,7 +69,7 @@ impl BodyLayout {
         32 + 8 * self.words as u64 + 4 * self.bands as u64 + further
     }
 
-    /// Where a column begins, and its bytes a document.
+    /// The place where a column begins, and its bytes a document.
     pub fn place(&self, column: Column) -> (u64, usize) {
         let bits = 8 * self.words as u64;
         let (before, width) = match column {

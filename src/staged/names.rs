@@ -68,7 +68,7 @@ impl<'a> Named<&'a str> {
         Some(Self { row, place, id, url, group })
     }
 
-    /// With names of its own.
+    /// Makes copies of the names.
     pub fn owned(self) -> Named {
         let Self { row, place, id, url, group } = self;
         let [id, url, group] = [id, url, group].map(|name| name.map(str::to_owned));
@@ -89,7 +89,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// No names; of their blocks, those that are more than a few go to `scratch`.
+    /// Begins without names; blocks of names beyond a few go to `scratch`.
     pub fn new(scratch: &'a Scratch) -> Self {
         let (block, body, ends) = (Vec::new(), SpilledBytes::new(scratch), Vec::new());
         Self { scratch, documents: 0, block, in_block: 0, before: 0, body, ends }

@@ -37,14 +37,14 @@ pub struct Edge {
 
 /// Added to the distance of a pair that is only listed.
 const LISTED: u16 = 1 << 15;
-/// Where a distance would stand, in an edge of copies.
+/// A mark in place of the distance, for an edge between exact duplicates.
 const COPY: u16 = u16::MAX;
 
 impl Edge {
     /// Bytes of a record.
     pub const WIDTH: usize = 2 * DOCUMENT + 6;
 
-    /// As bytes.
+    /// The record as bytes.
     pub fn bytes(&self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
         bytes[..DOCUMENT].copy_from_slice(&document_bytes(self.later));
@@ -56,7 +56,7 @@ impl Edge {
         bytes
     }
 
-    /// From bytes.
+    /// Reads a record from bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let distance = u16::from_be_bytes([bytes[10], bytes[11]]);
         let similarity = f32::from_bits(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
@@ -70,7 +70,7 @@ impl Edge {
     }
 }
 
-/// By the places in keep order.
+/// Takes the ranks of an edge, its places in keep order, for documents.
 impl From<buckets::Edge> for Edge {
     fn from(edge: buckets::Edge) -> Self {
         let [later, earlier] = [edge.document, edge.leader].map(|rank| u64::from(rank.number()));
@@ -104,7 +104,7 @@ impl Assignment {
     /// Bytes of a record.
     pub const WIDTH: usize = 4 * DOCUMENT + 4;
 
-    /// As bytes.
+    /// The record as bytes.
     pub fn bytes(&self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
         for (at, number) in [self.document, self.stays, self.cluster, self.size].into_iter().enumerate() {
@@ -115,7 +115,7 @@ impl Assignment {
         bytes
     }
 
-    /// From bytes.
+    /// Reads a record from bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let number = |at: usize| document_of(&bytes[at * DOCUMENT..]);
         let similarity = u32::from_be_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);

@@ -302,7 +302,7 @@ struct Sketching<'a> {
 }
 
 impl<'a> Sketching<'a> {
-    /// Of so many bundles: where they are fewer than threads, several read the same one.
+    /// Prepares `bundles` bundles: where they are fewer than threads, several threads read the same one.
     fn new(
         job: &'a SketchJob,
         bundles: usize,

@@ -200,12 +200,12 @@ impl SketchFile {
         Ok(Self { header, layout, body })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.body.path()
     }
 
-    /// Where the names of its documents are.
+    /// The path of the names of its documents.
     pub fn names_path(&self) -> PathBuf {
         self.path().with_extension("names")
     }
@@ -479,7 +479,7 @@ impl Folder {
         self.scan_of(0..self.documents(), each)
     }
 
-    /// As [`scan`](Self::scan), the pieces that have some of these documents.
+    /// Scans as [`scan`](Self::scan) does, but only the pieces that have some of these documents.
     pub fn scan_of(
         &self,
         documents: Range<u64>,
@@ -516,7 +516,7 @@ impl Folder {
         self.inputs.iter().enumerate().filter(|(_, input)| input.file < self.new_files)
     }
 
-    /// Where what follows from joining these sketches so goes.
+    /// The folder for all that follows from joining these sketches by a grouping.
     pub fn joined(&self, grouping: &Grouping) -> PathBuf {
         self.path.join(format!("joined-{}", grouping.of_joined(&self.id)))
     }

@@ -146,13 +146,13 @@ impl Sorter {
     }
 }
 
-/// Where records that ascend come from.
+/// A source of ascending records.
 enum RecordSource {
-    /// From memory, where the next one has this place.
+    /// Records in memory, and the place of the next one.
     Held(HeldRecords, usize),
-    /// From a list of records as long as the one before.
+    /// A list of records of one length.
     Fixed(Box<dyn Read + Send>),
-    /// From a list of records behind their lengths.
+    /// A list of records, each behind its length.
     Behind(Box<dyn Read + Send>),
 }
 
@@ -242,7 +242,7 @@ impl Merge {
         Self::of_runs(sources.into_iter().map(run).collect())
     }
 
-    /// As [`of`](Self::of), of records of any lengths, each behind its length in four bytes.
+    /// Merges as [`of`](Self::of) does, but records of any lengths, each behind its length in four bytes.
     pub fn of_any_length(sources: Vec<MergeSource>) -> Result<Self> {
         let run = |(path, list)| SortedRun { path, record: Vec::new(), source: RecordSource::Behind(list) };
         Self::of_runs(sources.into_iter().map(run).collect())

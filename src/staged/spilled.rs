@@ -16,7 +16,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// One beside what is made at `place`.
+    /// Makes a scratch folder beside what is made at `place`.
     pub fn beside(place: &Path) -> Self {
         Self { place: place.to_path_buf(), folder: Mutex::default() }
     }
@@ -88,7 +88,7 @@ impl<'a> SpilledBytes<'a> {
         Ok(())
     }
 
-    /// All of them, from the first one on.
+    /// Reads all bytes, from the first one on.
     pub fn reader(self) -> Result<Box<dyn Read + Send>> {
         let held = Cursor::new(self.held);
         match self.on_disk {
@@ -141,7 +141,7 @@ impl<'a> SpilledColumns<'a> {
         Ok(Some(bytes))
     }
 
-    /// All of them, one behind the other.
+    /// Reads all rows, one behind the other.
     pub fn reader(mut self) -> Result<Box<dyn Read + Send>> {
         if self.on_disk.is_none() {
             let held: Vec<u8> = self.columns.into_iter().flat_map(|column| column.held).collect();

@@ -127,7 +127,7 @@ impl Copies {
         swapped.copied().unwrap_or_else(|| order.rank(document))
     }
 
-    /// All of them.
+    /// All exact duplicates, each with the best document of its text.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, Rank)> {
         self.best.iter().copied()
     }
@@ -137,7 +137,7 @@ impl Copies {
         self.best.binary_search_by_key(&copy, |&(copy, _)| copy).ok().map(|at| self.best[at].1)
     }
 
-    /// Each with the best document of its text, which comes first, ascending.
+    /// All exact duplicates, each behind the best document of its text, ascending.
     pub fn by_text(&self) -> Vec<(Rank, Rank)> {
         let mut by_text: Vec<(Rank, Rank)> = self.iter().map(|(copy, best)| (best, copy)).collect();
         by_text.sort_unstable();

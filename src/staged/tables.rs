@@ -129,7 +129,7 @@ impl Tables<'_> {
         Ok(each(Merge::of(Edge::WIDTH, vec![source(self.pairs)?])?, pair_of))
     }
 
-    /// These documents, to be shown or named.
+    /// Reads some documents, to be shown or named.
     pub fn shown(&self, documents: &BTreeSet<Document>) -> Result<BTreeMap<Document, ShownDocument>> {
         let mut bytes = Vec::new();
         let shown = documents.iter().map(|&document| {

@@ -46,7 +46,7 @@ impl Mark {
     }
 }
 
-/// Where the working folder of a run is whose results appear at `out`, behind any link.
+/// The path of the working folder of a run whose results appear at `out`, behind any link.
 fn place_of(out: &Path) -> PathBuf {
     with(out, WORKING_ENDING)
 }
@@ -136,7 +136,7 @@ impl WorkingFolder {
         }
     }
 
-    /// Where to write.
+    /// The folder to write to.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -38,7 +38,7 @@ pub(crate) const DOCUMENTS_PARQUET: &str = "documents.parquet";
 /// The table of the documents that can go.
 pub(crate) const REMOVED: &str = "removed.csv";
 
-/// Where a document stands.
+/// The place of a document: its file, its row, and its side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct At<'a> {
     /// The file, as it was found.

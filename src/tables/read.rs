@@ -188,7 +188,7 @@ impl<'r> ClusterLine<'r> {
         self.reader.kept.and_then(|column| field(&self.reader.row, column).parse().ok())
     }
 
-    /// Where it stands: its file, and its row there, if a whole number stands for it; `None` in tables of versions
+    /// The document's file, and its row there, if a whole number stands for it; `None` in tables of versions
     /// that did not say so.
     pub fn at(&self) -> Option<(&'r str, Option<u32>)> {
         let ClustersReader { row: cells, file, row_in_file, .. } = self.reader;

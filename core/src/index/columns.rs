@@ -68,7 +68,7 @@ impl Columns {
     }
 }
 
-/// So many zeros in memory that has not been touched, with room for some more, as [`lengthen`](super::lengthen) makes
+/// Makes zeros in memory that has not been touched, with room for some more, as [`lengthen`](super::lengthen) makes
 /// it: the first document that comes need not move all.
 fn zeros<T: Clone + Default>(count: usize) -> Vec<T> {
     let mut zeros = huge_pages::untouched(super::room(count));

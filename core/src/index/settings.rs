@@ -44,7 +44,7 @@ impl IndexSettings {
         Self(Settings { generator, ..Settings::simhash() })
     }
 
-    /// These settings with another kind of features.
+    /// Gives these settings with another kind of features.
     #[must_use]
     pub fn features(self, features: FeatureKind) -> Self {
         Self(Settings { features, ..self.0 })

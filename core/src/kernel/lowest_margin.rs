@@ -136,7 +136,7 @@ impl Level {
 /// Five bits of the mantissa stay below the exponent.
 const DROPPED: u32 = 18;
 
-/// Where the steps of numbers end.
+/// The step of infinity, with which the steps of numbers end.
 const INFINITE: i32 = (f32::INFINITY.to_bits() >> DROPPED) as i32;
 
 /// The scale of [`Level::margins`]. Written so that compilers make vector code of it.

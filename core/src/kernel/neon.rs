@@ -30,7 +30,7 @@ pub(super) fn spread(mask: u64) -> [uint8x16_t; 4] {
     std::array::from_fn(|i| vtstq_u8(vqtbl1q_u8(mask, vaddq_u8(first, vdupq_n_u8(2 * i as u8))), bits))
 }
 
-/// In byte i, bit i.
+/// A mask that has bit i set in byte i.
 const PLACES: u64 = 0x8040_2010_0804_0201;
 
 /// The distances of eight hashes from the one that fills both lanes of `wanted`.

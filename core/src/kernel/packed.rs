@@ -227,7 +227,7 @@ impl Packed {
         }
     }
 
-    /// Where in an ascending run a value stands.
+    /// Finds the place of a value in an ascending run.
     ///
     /// # Panics
     /// For a run that is not in the list.
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// In two parts.
+    /// Packs the values in two parts.
     fn packed(values: &[u64], width: u32) -> Packed {
         let mut packed = Packed::with_room(values.len(), width);
         let (one, other) = values.split_at(values.len() / 3);

@@ -164,7 +164,7 @@ fn per_query(index: &dyn HammingIndex, queries: &[Query<'_>], clock: &impl Fn() 
 
 /// Nanoseconds of a read from a random cache line, with a few dozen on their way.
 fn measure_line(bytes: u64, clock: &impl Fn() -> f64) -> f64 {
-    /// As many as a search has under way.
+    /// The number of probes that a search has under way.
     const AHEAD: usize = 64;
     const READS: usize = 1 << 18;
     let words = usize::try_from(bytes / 8).unwrap_or(0).max(8);

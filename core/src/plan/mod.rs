@@ -52,7 +52,7 @@ impl Task {
         Self { hashes, distance, recall, memory: None, kind: None, key_bits: None, join: false }
     }
 
-    /// This task with some of it changed.
+    /// Gives this task with some of it changed.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
@@ -71,7 +71,7 @@ pub enum IndexKind {
 }
 
 impl IndexKind {
-    /// Its name.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear scan",

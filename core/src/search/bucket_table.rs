@@ -154,7 +154,7 @@ impl TableBucket {
         start..start + more
     }
 
-    /// Its entries, with room for so many.
+    /// Copies the entries, with room for `room` of them.
     fn laid_out(&self, room: usize) -> Box<[u8]> {
         let mut bytes = vec![0; if room == 0 { 0 } else { room * WIDTH + SPARE }].into_boxed_slice();
         let held = self.len as usize * WIDTH;
@@ -195,7 +195,7 @@ impl TableBucket {
         }
     }
 
-    /// Its entries in two buckets, by the next bit of their keys.
+    /// Splits the entries into two buckets, by the next bit of their keys.
     fn split(&self) -> [Self; 2] {
         let (bits, mark) = (self.slot_bits(), self.mark());
         let half = 1u64 << (u32::BITS - self.depth - 1);

@@ -56,7 +56,7 @@ pub(super) trait Buckets {
     fn owns(&self, course: &Course, probe: Probe, differing: u64, mode: Mode) -> bool;
 }
 
-/// Where a query stands in its sequence of probes.
+/// The state of a query in its sequence of probes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
     /// Probes taken so far.

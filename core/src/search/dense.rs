@@ -63,7 +63,7 @@ pub(super) struct SampledHash {
 }
 
 impl SampledHash {
-    /// Of a hash and those of a sample within so many bits.
+    /// Gathers the facts on a hash from those of a sample within `radius` bits.
     pub fn new(sample: &[u64], hash: u64, radius: u32) -> Self {
         let mut near: Vec<(u32, usize)> = Vec::new();
         let compared = Level::in_use().scan(sample, hash, radius, |at, distance| {

@@ -26,7 +26,7 @@ use crate::simhash::volatility::{FlipCost, Volatility};
 use crate::simhash::vosh::{Ranks, Vosh};
 use crate::{Error, Result};
 
-/// Where a PSM index flips bits.
+/// The bits that a PSM index flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {

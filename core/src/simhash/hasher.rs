@@ -1,4 +1,4 @@
-//! From weighted features to a SimHash.
+//! Makes a SimHash of weighted features.
 
 use super::{BITS, SimHash};
 use crate::kernel::Level;
@@ -52,7 +52,7 @@ impl SimHasher {
     }
 }
 
-/// From the sum of weights of each bit, the sum of all, and that of their squares.
+/// Makes the hash from the sum of weights of each bit, the sum of all, and that of their squares.
 fn finished(sums: [i64; BITS], total: i64, squares: u128) -> SimHash {
     let norm = (squares as f64).sqrt().max(f64::MIN_POSITIVE);
     // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the

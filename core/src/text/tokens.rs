@@ -39,7 +39,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Their hash.
+    /// The hash of these bytes.
     #[inline(always)]
     pub fn hash<H: WordHash>(self) -> u64 {
         match self {
@@ -191,7 +191,7 @@ impl Stretch<'_> {
         *self.before = before;
     }
 
-    /// Where the token ends that was open, and where the others begin and end, counted from the base on.
+    /// The end of the token that was open, and the beginnings and ends of the others, counted from the base on.
     #[inline(always)]
     fn places(&self) -> (Option<usize>, &[u32], &[u32]) {
         let (first, ends) = match self.ends.split_first() {

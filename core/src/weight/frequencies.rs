@@ -36,7 +36,7 @@ fn shard_of(feature: u64) -> usize {
     (feature >> (64 - SHARD_BITS)) as usize
 }
 
-/// In how many documents each feature occurs, and how many documents there are.
+/// The number of documents in which each feature occurs, and the number of all documents.
 #[derive(Clone, Debug)]
 pub struct Frequencies {
     documents: u64,

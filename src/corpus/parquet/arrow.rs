@@ -22,7 +22,7 @@ use super::stored::Stored;
 use crate::corpus::damage::{DamageCause, DamageKind, unreadable};
 use crate::corpus::filetype::ARROW_MAGIC;
 
-/// Where a message is, and how many bytes its head and its body have.
+/// The place of a message, and the number of bytes of its head and of its body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessagePlace {
     pub offset: u64,
@@ -291,7 +291,7 @@ impl MessagePlace {
         Block::new(self.offset as i64, self.head as i32, self.body as i64)
     }
 
-    /// Its bytes, unless they say that they decompress to far more than bytes do: so much would be allocated.
+    /// Reads the bytes, unless they say that they decompress to far more than bytes do: so much would be allocated.
     fn read(&self, stored: &Stored) -> Result<Buffer, ParquetError> {
         /// Decompressed bytes that nobody minds, and those of each stored byte.
         const MOST: [u64; 2] = [16 << 20, 1000];

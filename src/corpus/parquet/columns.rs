@@ -76,7 +76,7 @@ pub(super) struct ValueColumn {
 }
 
 impl ValueColumn {
-    /// Its name: its path without the names that Parquet gives lists and their elements.
+    /// The name of the column: its path without the names that Parquet gives lists and their elements.
     pub fn called(&self) -> String {
         let mut name = self.path.clone();
         for list in [".list.element", ".list.item", ".bag.array_element"] {
@@ -170,7 +170,7 @@ impl Values {
         Self { array, rows, nulls, keys, kind: column.kind, bytes }
     }
 
-    /// Where a value is in the array, if it is there.
+    /// The place of a value in the array, if it is there.
     fn place(&self, value: usize) -> Option<usize> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(value)) {
             return None;

@@ -209,7 +209,7 @@ impl RowGroup {
         Self { input, layout, index, selection: None, rows, done: 0, batch, open: None }
     }
 
-    /// Of the row group, only these rows.
+    /// Restricts the row group to these rows.
     fn only(self, rows: Vec<Range<usize>>) -> Self {
         Self { rows: rows.iter().map(Range::len).sum(), selection: Some(rows), ..self }
     }

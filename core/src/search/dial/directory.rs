@@ -1,4 +1,4 @@
-//! Where in the tables of the dial the hashes of each key are: two bytes a cell.
+//! The places of the hashes of each key in the tables of the dial: two bytes a cell.
 
 use crate::kernel::{huge_pages::HugeList, prefetch};
 
@@ -19,7 +19,7 @@ struct DirectoryLine {
 /// The last end of a line with wide entries.
 const WIDE: u16 = u16::MAX;
 
-/// Where the hashes of each key are, for one table after the other.
+/// The places of the hashes of each key, for one table after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     lines: HugeList<DirectoryLine>,
@@ -28,7 +28,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// For `tables` tables of so many cells each, all of them empty.
+    /// Makes `tables` tables of `cells` cells each, all of them empty.
     pub fn new(tables: usize, cells: usize) -> Self {
         let empty = DirectoryLine { base: 0, ends: [0; CELLS] };
         Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
@@ -65,7 +65,7 @@ impl Directory {
         prefetch::read(&self.lines, cell as usize / CELLS);
     }
 
-    /// Where the hashes of a cell begin, and how many there are.
+    /// The place where the hashes of a cell begin, and their number.
     #[inline]
     pub fn range(&self, cell: u32) -> (u32, u32) {
         let (line, place) = (&self.lines[cell as usize / CELLS], cell as usize % CELLS);
