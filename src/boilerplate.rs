@@ -712,15 +712,6 @@ pub fn load(path: &Path) -> Result<Boilerplate> {
     Ok(Boilerplate { by: header.by, parts: parts.collect(), places: PLACES })
 }
 
-/// The groups of the boilerplate in a file, of which nothing else is read.
-///
-/// # Errors
-/// If the file cannot be read or is none.
-pub(crate) fn groups_of(path: &Path) -> Result<GroupBy> {
-    let (header, _): (BoilerplateHeader, _) = format::open(path, BOILERPLATE)?;
-    Ok(header.by)
-}
-
 /// Checks a file of boilerplate whose envelope and checksum are right already: what its header says, and whether
 /// it can be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {

@@ -19,6 +19,7 @@ use crate::wording::printable_path;
 use simflip_core::settings::Settings;
 use simflip_core::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes with which a document's record begins: its input among those that are read together, and its row there. As a
