@@ -73,6 +73,14 @@ struct CollectionPart {
     kept: KeptPart,
 }
 
+impl CollectionPart {
+    /// The part, to which nothing is added any more: without the room for more.
+    fn finished(mut self) -> Self {
+        self.facts.shrink_to_fit();
+        Self { kept: self.kept.finished(), ..self }
+    }
+}
+
 /// [`Facts`] without the four bytes that a digest's alignment would cost each.
 #[derive(Clone, Copy)]
 #[repr(packed(4))]
@@ -332,8 +340,7 @@ impl Collection {
             let (part, at) = other.places.get(document);
             self.places.push(part + moved, at);
         }
-        let finished = |CollectionPart { facts, kept }| CollectionPart { facts, kept: kept.finished() };
-        self.parts.extend(other.parts.into_iter().map(finished));
+        self.parts.extend(other.parts.into_iter().map(CollectionPart::finished));
         Ok(())
     }
 
@@ -486,6 +493,12 @@ impl KeptPart {
         match self {
             Self::Counting { counter, lists } => {
                 Self::Features { terms: counter.vocabulary.into_terms(), lists }
+            }
+            Self::Both(mut list) => {
+                list.hashes.shrink_to_fit();
+                list.bits.shrink_to_fit();
+                list.keys.shrink_to_fit();
+                Self::Both(list)
             }
             others => others,
         }

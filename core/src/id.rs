@@ -382,9 +382,9 @@ mod tests {
             // Each place once, ascending.
             let ascending: std::collections::BTreeSet<(u32, u32)> = naive.into_iter().collect();
             let mut places = Places::default();
-            ascending.iter().for_each(|&(list, at)| {
+            for &(list, at) in &ascending {
                 places.push(list, at);
-            });
+            }
             for (list, at) in (0..4).flat_map(|list| [0, 1, 5, 9, 300, u32::MAX].map(|at| (list, at))) {
                 prop_assert_eq!(places.before(list, at), ascending.range(..(list, at)).count());
             }

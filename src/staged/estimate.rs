@@ -207,7 +207,7 @@ impl Estimate {
         };
         // Later, what is joined: order, buckets and edges; of others hashes, or signatures.
         let joined = match settings.sketches {
-            Sketches::Both { .. } | Sketches::OneBit { .. } => 48.0,
+            Sketches::Both { .. } | Sketches::OneBit { .. } => 40.0,
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
             // Order, buckets and edges, and the keys that follow from hashes.
             _ => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),
