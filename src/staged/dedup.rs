@@ -437,8 +437,8 @@ impl StagedRun<'_> {
         findings.write_report(job, inputs, tables.shown(&findings.shown())?, out, stages)
     }
 
-    /// The boilerplate that is left out, saved where the job says. What was counted stays in the working folder: a later
-    /// run does not read all documents for it again.
+    /// The boilerplate that is left out, saved where the job says. The lines that were counted stay in the working
+    /// folder: a later run does not read all documents for them again.
     fn boilerplate(&self, stages: &Stages<'_>) -> Result<Option<Boilerplate>> {
         let (job, inputs) = (self.job, &self.plan.files.inputs);
         let by = match &job.ignored {
