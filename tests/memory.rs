@@ -68,17 +68,9 @@ fn settings(kind: u8) -> Settings {
 /// The kind of settings by which containment decides.
 const REMOVABLE: u8 = 1;
 
-/// Runs a job in memory and on disk, and holds all that is written against each other.
-fn assert_same(job: &Job, threads: usize) {
-    let held = Job { out: job.out.with_extension("held"), threads: 2, ..job.clone() };
-    let staged = Job { out: job.out.with_extension("staged"), threads, ..job.clone() };
-    let summaries =
-        [pipeline::dedup(&held, &Silent).unwrap(), staged::dedup_on_disk(&staged, &Silent).unwrap()];
-    assert_eq!(
-        (summaries[0].documents, summaries[0].removed, summaries[0].damaged),
-        (summaries[1].documents, summaries[1].removed, summaries[1].damaged)
-    );
-    let [expected, got] = [&held.out, &staged.out].map(|out| contents(out));
+/// Holds all that two runs wrote against each other.
+fn assert_equal(expected: &Path, got: &Path, threads: usize) {
+    let [expected, got] = [expected, got].map(contents);
     assert!(expected.keys().eq(got.keys()), "{:?} {:?}", expected.keys(), got.keys());
     for (name, bytes) in &expected {
         match &name[..] {
@@ -93,6 +85,44 @@ fn assert_same(job: &Job, threads: usize) {
             _ => assert!(*bytes == got[name], "{name}, {threads} threads"),
         }
     }
+}
+
+/// Raises the threshold of a run that kept its sketches, and holds the results against new runs.
+fn assert_raised(job: &Job, threads: usize) {
+    let Some(threshold) = job.settings.verification.threshold() else { return };
+    let earlier = Job { keep_sketches: true, threads, ..job.clone() };
+    staged::dedup(&earlier, &Silent).unwrap();
+    let stages = contents(&job.out.with_extension("stages"));
+    let sketches =
+        |all: BTreeMap<String, Vec<u8>>| all.into_iter().filter(|(name, _)| name.ends_with(".sketches"));
+    let kept: Vec<_> = sketches(stages).collect();
+    for to in [threshold, f64::midpoint(threshold, 1.0)] {
+        let verification = job.settings.verification.with_threshold(to);
+        let settings = job.settings.clone().with(|settings| settings.verification = verification);
+        let [raised, anew] = ["raised", "anew"].map(|name| Job {
+            out: job.out.with_extension(name),
+            settings: settings.clone(),
+            ..job.clone()
+        });
+        staged::rethreshold(&earlier, &raised, &Silent).unwrap();
+        pipeline::dedup(&anew, &Silent).unwrap();
+        assert_equal(&anew.out, &raised.out, threads);
+        [raised.out, anew.out].iter().for_each(|out| fs::remove_dir_all(out).unwrap());
+    }
+    assert!(sketches(contents(&job.out.with_extension("stages"))).eq(kept));
+}
+
+/// Runs a job in memory and on disk, and holds all that is written against each other.
+fn assert_same(job: &Job, threads: usize) {
+    let held = Job { out: job.out.with_extension("held"), threads: 2, ..job.clone() };
+    let staged = Job { out: job.out.with_extension("staged"), threads, ..job.clone() };
+    let summaries =
+        [pipeline::dedup(&held, &Silent).unwrap(), staged::dedup_on_disk(&staged, &Silent).unwrap()];
+    assert_eq!(
+        (summaries[0].documents, summaries[0].removed, summaries[0].damaged),
+        (summaries[1].documents, summaries[1].removed, summaries[1].damaged)
+    );
+    assert_equal(&held.out, &staged.out, threads);
     let parent = job.out.parent().unwrap();
     for entry in fs::read_dir(parent).unwrap() {
         let name = entry.unwrap().file_name().to_string_lossy().into_owned();
@@ -135,7 +165,9 @@ proptest! {
         let linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
         let job = job(&paths, &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
-        assert_same(&Job { kept_files, ..job }, threads);
+        let job = Job { kept_files, ..job };
+        assert_same(&job, threads);
+        assert_raised(&job, threads);
     }
 }
 
@@ -162,7 +194,9 @@ proptest! {
         let linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
         let job = job(&[to_new], &top.path().join("out"), settings.with(|s| s.linkage = linkage));
         let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
-        assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads);
+        let job = Job { kept_files, against: vec![to_old], ..job };
+        assert_same(&job, threads);
+        assert_raised(&job, threads);
     }
 }
 

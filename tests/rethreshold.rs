@@ -1,72 +1,73 @@
-//! A higher threshold for an existing result.
+//! A higher threshold for a result whose sketches were kept.
 
 use crate::cli::{corpus, simflip};
 use crate::place::Place;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Ids by what clusters.csv or removed.csv says of them.
-fn removed(folder: &Path) -> BTreeSet<String> {
-    let mut table = csv::Reader::from_path(folder.join("clusters.csv")).unwrap();
-    let rows = table.records().map(Result::unwrap).filter(|row| &row[4] == "false");
-    rows.map(|row| row[0].to_owned()).collect()
+/// The files of a result, except its reports.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files =
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
+    files.filter(|(name, _)| !name.starts_with("report.")).collect()
 }
 
-fn is_in_order(folder: &Path) {
-    simflip().arg("inspect").arg(folder).assert().success();
+/// The report without what no two runs share.
+fn report(place: &Place, folder: &str) -> Value {
+    let mut report = place.report(folder);
+    for field in ["created", "command_line", "fingerprint", "stages", "peak_memory_bytes", "memory"] {
+        report.as_object_mut().unwrap().remove(field);
+    }
+    report
+}
+
+/// The bands of a result, as an option has them.
+fn bands(place: &Place, folder: &str) -> String {
+    let banding = &place.report(folder)["settings"]["sketches"]["both"]["banding"];
+    format!("{}x{}", banding["bands"], banding["rows"])
+}
+
+/// Holds a result against a new run with a threshold and the bands of the earlier one.
+fn is_as_anew(place: &Place, input: &str, similarity: f64, raised: &str) {
+    let bands = bands(place, raised);
+    let anew = format!("dedup {input} --out anew --similarity {similarity} --bands {bands} --quiet");
+    drop(place.run(&format!("{anew} --force --write kept,removed,documents")).assert().success());
+    simflip().arg("inspect").arg(place.at(raised)).assert().success();
+    let [expected, got] = ["anew", raised].map(|name| files(&place.at(name)));
+    assert!(expected.len() > 4 && expected.keys().eq(got.keys()), "{:?} {:?}", expected.keys(), got.keys());
+    expected.iter().for_each(|(name, bytes)| assert!(*bytes == got[name], "{name}"));
+    assert_eq!(report(place, raised), report(place, "anew"));
 }
 
 #[test]
-fn a_derived_result_is_in_order_and_only_takes_removals_back() {
+fn a_higher_threshold_gives_what_a_new_run_gives() {
     let place = Place::new();
     let run = |arguments: &str| drop(place.run(arguments).assert().success());
-    let data = corpus();
-    run(&format!("dedup {} --out loose --similarity 0.6 --quiet", data.display()));
-    run("rethreshold loose --similarity 0.9 --out derived --write kept --quiet");
-    run("rethreshold loose --similarity 0.6 --out same --write kept --quiet");
-    // Where all near pairs are listed, two documents that come back may be near each other.
-    run(&format!("dedup {} --out all --similarity 0.6 --all-pairs --quiet --write pairs", data.display()));
-    run("rethreshold all --similarity 0.97 --out fewer --quiet");
-    is_in_order(&place.at("fewer"));
-    let [loose, derived, same] = ["loose", "derived", "same"].map(|name| removed(&place.at(name)));
-    ["derived", "same"].iter().for_each(|name| is_in_order(&place.at(name)));
-    assert_eq!(same, loose);
-    assert!(derived.len() < loose.len() && derived.is_subset(&loose));
-    assert_eq!(
-        fs::read(place.at("same/pairs.csv")).unwrap(),
-        fs::read(place.at("loose/pairs.csv")).unwrap(),
-        "the same threshold gives the same"
-    );
-    let (before, after) = (place.report("loose"), place.report("same"));
-    for field in ["kept", "removed", "exact_duplicates", "near_duplicates", "removed_text_bytes", "clusters"]
-    {
-        assert_eq!(before["outcome"][field], after["outcome"][field], "{field}");
-    }
-    let kept = |name: &str| {
-        let files = fs::read_dir(place.at(name)).unwrap().map(|entry| entry.unwrap().path());
-        let is_kept =
-            |path: &std::path::PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("kept");
-        let mut files: Vec<_> = files.filter(is_kept).collect();
-        files.sort();
-        files.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>()
-    };
-    assert_eq!(kept("same"), kept("loose"));
-    let report = place.report("derived");
-    assert_eq!(report["derived"]["threshold"], 0.6);
-    assert_eq!(report["settings"]["verification"]["estimate"], 0.9);
-    assert!(
-        report["warnings"][0].as_str().unwrap().contains("raised from 0.6 to 0.9"),
-        "{}",
-        report["warnings"]
-    );
-    assert!(report["recall_estimate"].is_null());
-    let table = csv::Reader::from_path(place.at("derived/removed.csv")).unwrap().into_records();
-    assert_eq!(table.map(|row| row.unwrap()[2].to_owned()).collect::<BTreeSet<_>>(), derived);
+    let data = corpus().display().to_string();
+    run(&format!(
+        "dedup {data} --out loose --similarity 0.6 --keep-sketches --quiet --write kept,removed,documents"
+    ));
+    run("rethreshold loose --similarity 0.9 --out stricter --quiet");
+    is_as_anew(&place, &data, 0.9, "stricter");
+    assert_ne!(files(&place.at("stricter")), files(&place.at("loose")));
+    run("rethreshold loose --similarity 0.7 --out stricter --force --quiet --threads 1");
+    is_as_anew(&place, &data, 0.7, "stricter");
+    run("rethreshold loose --similarity 0.9 --out tables --quiet --write pairs");
+    assert_eq!(files(&place.at("tables")).into_keys().collect::<Vec<_>>(), ["clusters.csv", "pairs.csv"]);
+    // The same command with the same result once more leaves the sketches where they are.
+    run(&format!(
+        "dedup {data} --out loose --similarity 0.6 --keep-sketches --quiet --write kept,removed,documents"
+    ));
+    run("rethreshold loose --similarity 0.8 --out again --quiet --write pairs");
+    // What reads a folder does not read sketches.
+    assert!(place.at("loose.stages/sketches").is_dir());
 }
 
 #[test]
-fn a_new_run_may_keep_more_documents() {
+fn documents_of_a_chain_are_chosen_anew() {
     let place = Place::new();
     let words: Vec<String> = (0..200).map(|at| format!("word{at}")).collect();
     let text = |from: usize| words[from..from + 100].to_vec();
@@ -78,69 +79,68 @@ fn a_new_run_may_keep_more_documents() {
         texts.iter().enumerate().map(|(id, text)| format!("{{\"id\": \"p{id}\", \"text\": \"{text}\"}}\n"));
     place.put("documents.jsonl", lines.collect::<String>());
     for command in [
-        "dedup documents.jsonl --out loose --similarity 0.5 --quiet",
-        "dedup documents.jsonl --out again --similarity 0.8 --quiet",
-        "rethreshold loose --similarity 0.8 --out derived --quiet",
+        "dedup documents.jsonl --out loose --similarity 0.5 --keep-sketches --quiet --write kept,removed,documents",
+        "rethreshold loose --similarity 0.8 --out stricter --quiet",
     ] {
         drop(place.run(command).assert().success());
     }
-    let [loose, again, derived] = ["loose", "again", "derived"].map(|name| removed(&place.at(name)));
-    assert_eq!(loose, ["p1", "p3", "p4"].map(str::to_owned).into());
-    assert_eq!(derived, ["p3", "p4"].map(str::to_owned).into());
-    assert_eq!(again, ["p2"].map(str::to_owned).into());
-}
-
-#[test]
-fn copies_of_a_text_that_comes_back_are_removed_for_it() {
-    let place = Place::new();
-    let words: Vec<String> = (0..100).map(|at| format!("word{at}")).collect();
-    let near = words[..90].join(" ") + " others";
-    let line = |id: usize, text: &str| format!("{{\"id\": \"p{id}\", \"text\": \"{text}\"}}\n");
-    let documents = [&words.join(" "), &near, &near, &words.join(" ")];
-    place.put(
-        "documents.jsonl",
-        documents.iter().enumerate().map(|(id, text)| line(id, text)).collect::<String>(),
-    );
-    drop(place.run("dedup documents.jsonl --out result --similarity 0.5 --quiet").assert().success());
-    assert_eq!(removed(&place.at("result")).len(), 3);
-    drop(place.run("rethreshold result --similarity 0.95 --out stricter --quiet").assert().success());
-    is_in_order(&place.at("stricter"));
-    assert_eq!(removed(&place.at("stricter")), ["p2", "p3"].map(str::to_owned).into());
-    assert_eq!(place.report("stricter")["outcome"]["clusters"], 2);
-    let least = place.run("rethreshold result --least-similar 5").output().unwrap();
+    let removed = |name: &str| {
+        let table = csv::Reader::from_path(place.at(name).join("removed.csv")).unwrap().into_records();
+        table.map(|row| row.unwrap()[2].to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(removed("loose"), ["p1", "p3", "p4"].map(str::to_owned).into());
+    assert_eq!(removed("stricter"), ["p2"].map(str::to_owned).into());
+    is_as_anew(&place, "documents.jsonl", 0.8, "stricter");
+    let least = place.run("rethreshold loose --least-similar 1").output().unwrap();
     let least = String::from_utf8(least.stdout).unwrap();
     assert!(
-        least.lines().count() == 1 && least.starts_with("0.8") && least.ends_with("  p0  p1\n"),
+        least.lines().count() == 1 && least.starts_with("0.5") && least.ends_with("  p0  p1\n"),
         "{least}"
     );
 }
 
 #[test]
-fn old_documents_stay_and_what_cannot_be_derived_is_refused() {
+fn what_cannot_be_joined_again_is_refused() {
     let place = Place::new();
     let data = corpus();
-    let path = data.display();
     let run = |arguments: &str| drop(place.run(arguments).assert().success());
-    run(&format!("dedup {path} --out old --quiet --write kept"));
-    run(&format!("dedup {path} --against old --out new --similarity 0.5 --quiet"));
-    run("rethreshold new --similarity 0.95 --out higher --quiet");
-    is_in_order(&place.at("higher"));
-    assert!(
-        place.report("higher")["outcome"]["kept"].as_u64() >= place.report("new")["outcome"]["kept"].as_u64()
+    fs::create_dir(place.at("crawl")).unwrap();
+    fs::copy(data.join("aptitude.warc.wet.gz"), place.at("crawl/a.warc.wet.gz")).unwrap();
+    run("dedup crawl --out plain --quiet --write pairs");
+    run("dedup crawl --out kept --quiet --write pairs --keep-sketches");
+    run(
+        "dedup crawl --out bits --method bphs --distance 3 --verify none --quiet --write pairs --keep-sketches",
     );
-    run(&format!("dedup {path} --out each --keep-count 2 --quiet --write pairs"));
-    run(&format!("dedup {path} --out chains --clusters connected --similarity 0.5 --quiet --write pairs"));
-    run(&format!("dedup {path} --out plain --method simhash --verify none --quiet --write pairs"));
-    for (result, similarity, reported) in [
-        ("new", "0.4", "--similarity 0.4: expected 0.5 to 1"),
-        ("each", "0.9", "without --keep-count and --keep-each"),
-        ("chains", "0.9", "not one of a chain (--clusters connected)"),
-        ("plain", "0.9", "expected a result whose pairs were verified, which --verify none does not"),
-    ] {
-        let error = place.reported(&format!("rethreshold {result} --similarity {similarity} --out none"), 2);
+    let refused = |result: &str, similarity: &str, reported: &str| {
+        let error =
+            place.reported(&format!("rethreshold {result} --similarity {similarity} --out none --quiet"), 2);
         assert!(error.contains(reported), "{result}: {error}");
         assert!(!place.at("none").exists());
-    }
-    let error = place.reported("rethreshold new --similarity 0.9 --out higher", 2);
+    };
+    refused("plain", "0.9", "expected one of dedup --keep-sketches");
+    refused("bits", "0.9", "expected one whose pairs were verified, which --verify none does not");
+    refused("kept", "0.7", "--similarity 0.7: expected 0.8 to 1");
+    refused("kept", "1.1", "--similarity 1.1: expected 0.8 to 1");
+    let error = place.reported("rethreshold kept --similarity 0.9 --out plain", 2);
     assert!(error.contains("--force replaces earlier results"), "{error}");
+    let error = place.reported("rethreshold kept --similarity 0.9 --out kept --force", 2);
+    assert!(error.contains("another folder"), "{error}");
+    for (options, reported) in [
+        (
+            "--method minhash",
+            "--keep-sketches true: expected a run that can go on disk; on disk it cannot go",
+        ),
+        ("--boilerplate-by file", "on disk it cannot go with --boilerplate-by"),
+    ] {
+        let error = place.reported(&format!("dedup crawl --out none --keep-sketches {options}"), 2);
+        assert!(error.contains(reported) && !place.at("none").exists(), "{error}");
+    }
+    let error = place.reported("dedup - --out none --keep-sketches", 2);
+    assert!(error.contains("--keep-sketches true: expected files"), "{error}");
+    fs::copy(data.join("debian-faq.warc.wet.gz"), place.at("crawl/b.warc.wet.gz")).unwrap();
+    refused("kept", "0.9", "expected one whose input is as it was, and whose sketches are in kept.stages");
+    fs::remove_file(place.at("crawl/b.warc.wet.gz")).unwrap();
+    run("rethreshold kept --similarity 0.9 --out stricter --quiet");
+    fs::remove_dir_all(place.at("kept.stages")).unwrap();
+    refused("kept", "0.9", "whose sketches are in kept.stages");
 }

@@ -108,6 +108,7 @@ def dedup(
     force: bool = False,
     write: _Write | list[_Write] | None = None,
     kept_files: Literal["one", "each"] | str | None = None,
+    keep_sketches: bool = False,
     memory: str | None = None,
     against: _Path | list[_Path] | None = None,
     text_field: str | None = None,

@@ -25,9 +25,9 @@ class Result:
     (uint32), kept (bool).
     """
 
-    def __init__(self, tables, report, text, threshold):
+    def __init__(self, tables, report, text):
         self.documents, self.pairs, self.clusters = tables
-        self._report, self._text, self._threshold = report, text, threshold
+        self._report, self._text = report, text
 
     @property
     def kept(self):
@@ -64,21 +64,6 @@ class Result:
         """The near pairs with the least similarity, the least first, as a list of dicts of the form of ``pairs``. Look
         at them before you trust a threshold."""
         return least_similar(self.pairs, number, "a", "b")
-
-    def rethreshold(self, similarity):
-        """The result with a higher threshold, without the texts: a text comes back that is less similar than
-        ``similarity`` to the row that stays in its place; of its copies one does.
-
-        A new run with that threshold chooses anew, and may keep other rows, more or
-        fewer of them. The report stays that of the run.
-        """
-        if self._threshold is None or not self._threshold <= similarity <= 1:
-            at_least = "a run that compares similarities" if self._threshold is None else f"{self._threshold:g} to 1"
-            raise ValueError(f"similarity={similarity}: expected {at_least}; what is less similar was not kept")
-        if "quota" in (self.report()["settings"] or {}):
-            raise ValueError("keep_count, keep_each: rethreshold takes a result that keeps one row of each cluster")
-        tables = _simflip.rethreshold(self.documents, self.pairs, self.clusters, similarity)
-        return Result(tables, self._report, self._text, similarity)
 
     def report(self):
         """Everything there is to say of the run, as a dict; the form is that of ``report.json``."""
@@ -141,12 +126,10 @@ class FolderResult:
         """The near pairs with the least similarity, as of a `Result`; documents by their ids."""
         return least_similar(self.pairs, number, "a_id", "b_id")
 
-    def rethreshold(self, similarity, out, *, kept=False):
-        """A new result in the folder ``out`` with a higher threshold, as ``simflip rethreshold`` makes it. No text is
-        compared again; with ``kept`` the kept documents are copied from the input."""
-        write = ["--write=kept"] if kept else []
-        _simflip.rethreshold_folder([f"--similarity={similarity}", f"--out={os.fsdecode(out)}", *write, "--", self.out])
-        return FolderResult(out)
+    def rethreshold(self, similarity, out):
+        """A new result in the folder ``out`` with a higher threshold, as ``simflip rethreshold`` makes it of a run with
+        ``keep_sketches=True``."""
+        return FolderResult(out, _simflip.rethreshold([f"--similarity={similarity}", f"--out={os.fsdecode(out)}", "--", self.out]))
 
     def apply(self, data):
         """Refused: the kept documents of files are in files."""

@@ -5,7 +5,6 @@ use crate::run::{Ticker, run, run_part};
 use crate::table::{RowNumbers, Table};
 use crate::texts::{Data, Items, Repaired, Texts, as_many};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,14 +14,11 @@ use simflip::cli::options::{OfTexts, Refused, as_keywords, now, of_files, of_ret
 use simflip::clusters::{Keep, Source};
 use simflip::core::dedup::{Outcome, Pair, PairKind};
 use simflip::core::id::{Cluster, Document, Id};
-use simflip::pipeline::{
-    Assigned, Assignments, DocumentAssignment, Member, MemberPair, Progress, TextCollector, TextJob, raised,
-};
+use simflip::pipeline::{Assignments, DocumentAssignment, Progress, TextCollector, TextJob};
 use simflip::report::{Report, html, messages};
 use simflip::settings::Settings;
-use simflip::staged::dedup;
+use simflip::staged;
 use simflip::tables::{ClustersReader, PairsReader};
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -126,11 +122,6 @@ fn documents_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> 
         of_row[rows.row(document) as usize] =
             Some(DocumentAssignment { stays: Document(rows.row(assignment.stays)), ..assignment });
     }
-    fates_table(&of_row)
-}
-
-/// The same table of what became of each row, with rows in place of documents.
-fn fates_table(of_row: &[Option<DocumentAssignment>]) -> PyResult<Table> {
     let each = |of: fn(&DocumentAssignment) -> Option<u32>| -> UInt32Array {
         of_row.iter().map(|assignment| assignment.as_ref().and_then(of)).collect()
     };
@@ -170,61 +161,6 @@ pub fn chosen_rows(py: Python<'_>, documents: &Table, kept: bool) -> PyResult<Py
     let rows = (0..stays.len()).filter(|&row| stays.is_valid(row) && is_kept.value(row) == kept);
     let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
     RowNumbers::new(py, if kept { "kept" } else { "removed" }, rows)
-}
-
-/// Raises the threshold of tables: a text is kept as well if it is less similar than this to the row that stays in its
-/// place.
-///
-/// # Errors
-/// `ValueError` where the two were not compared.
-#[pyfunction]
-pub fn rethreshold(documents: &Table, pairs: &Table, clusters: &Table, similarity: f32) -> PyResult<Tables> {
-    let numbers = |table: &Table, name| -> PyResult<UInt32Array> {
-        Ok(table.column(name)?.as_primitive::<UInt32Type>().clone())
-    };
-    let (document, cluster, kept) =
-        (numbers(clusters, "document")?, numbers(clusters, "cluster")?, clusters.column("kept")?);
-    let members: Vec<Member> = (document.values().iter().zip(cluster.values()))
-        .zip(kept.as_boolean().values())
-        .map(|((&document, &cluster), kept)| Member {
-            cluster,
-            kept,
-            old: document as usize >= documents.rows(),
-        })
-        .collect();
-    let place: HashMap<u32, usize> = document.values().iter().copied().zip(0..).collect();
-    let (a, b, kinds) = (numbers(pairs, "a")?, numbers(pairs, "b")?, pairs.column("kind")?);
-    let (alike, kinds) = (pairs.column("similarity")?, kinds.as_string::<i32>());
-    let alike = alike.as_primitive::<Float32Type>();
-    let pair = |row: usize| {
-        let members = [*place.get(&a.value(row))?, *place.get(&b.value(row))?];
-        let kind = if kinds.value(row) == "exact" { PairKind::Exact } else { PairKind::Near };
-        Some(MemberPair { members, similarity: alike.value(row), kind })
-    };
-    let listed: Vec<MemberPair> = (0..pairs.rows()).filter_map(pair).collect();
-    let assigned = raised(&members, &listed, similarity).map_err(of_library)?;
-    let mut of_clusters: Vec<(u32, u32, u32, bool)> = (0..members.len())
-        .filter_map(|at| {
-            let (number, size) = assigned[at].cluster?;
-            Some((document.value(at), number, size, members[at].old || assigned[at].stays == at))
-        })
-        .collect();
-    of_clusters.sort_by_key(|&(_, number, ..)| number);
-    let stays = numbers(documents, "stays")?;
-    let of_row: Vec<Option<DocumentAssignment>> = (0..documents.rows() as u32)
-        .map(|row| {
-            let alone = DocumentAssignment { cluster: None, size: 1, stays: Document(row), similarity: None };
-            let of_member = |&at: &usize| {
-                let Assigned { cluster, stays, similarity } = assigned[at];
-                let (cluster, size) =
-                    cluster.map_or((None, 1), |(number, size)| (Some(Cluster(number)), size));
-                DocumentAssignment { cluster, size, stays: Document(document.value(stays)), similarity }
-            };
-            stays.is_valid(row as usize).then(|| place.get(&row).map_or(alone, of_member))
-        })
-        .collect();
-    let near: BooleanArray = alike.iter().map(|alike| alike.map(|alike| alike >= similarity)).collect();
-    Ok((fates_table(&of_row)?, pairs.filtered(&near)?, clusters_table(&of_clusters)?))
 }
 
 /// The page of HTML of a report, given in JSON.
@@ -309,7 +245,7 @@ impl<'py> Reading<'py> {
 }
 
 /// Finds the near-duplicates of texts, and of these and those of `against`, which are old; `options` are typed as for
-/// the command line. Gives tables, the report in JSON, the words that close a run, and the threshold.
+/// the command line. Gives tables, the report in JSON, and the words that close a run.
 ///
 /// # Errors
 /// `ValueError` for a setting without meaning, `TypeError` for what holds no texts, `OSError` for a file of
@@ -324,7 +260,7 @@ pub fn dedup_of_texts<'py>(
     url: Option<&Bound<'py, PyAny>>,
     options: Vec<OsString>,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Tables, String, String, Option<f64>)> {
+) -> PyResult<(Tables, String, String)> {
     let OfTexts { settings, frequencies, threads, .. } = of_texts(&options).map_err(of_refusal)?;
     let hosts = settings.quota.each == Some(Source::Host);
     if url.is_none() && (settings.keep == Keep::ShortestUrl || hosts) {
@@ -369,7 +305,7 @@ pub fn dedup_of_texts<'py>(
     let tables = (documents_table(&outcome, &rows, new)?, pairs, members_table(&outcome, &rows)?);
     let closing = as_keywords(&messages::closing(&report));
     let report = serde_json::to_string(&report).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    Ok((tables, report, closing, settings.verification.threshold()))
+    Ok((tables, report, closing))
 }
 
 /// Runs `simflip dedup` with these arguments. Gives the numbers of documents, of those that can go, and of pieces of
@@ -385,21 +321,27 @@ pub fn dedup_of_files<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut job = of_files(&arguments).map_err(of_refusal)?;
-    let typed = ["simflip".to_owned(), "dedup".to_owned()];
-    let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
-    job.command_line = typed.into_iter().chain(arguments).collect();
-    let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(of_library)?;
+    job.command_line = typed("dedup", &arguments);
+    let summary = run(py, progress, |ticker| staged::dedup(&job, ticker))?.map_err(of_library)?;
     from_json(py, &json!(summary))
 }
 
-/// Runs `simflip rethreshold` with these arguments.
+/// Runs `simflip rethreshold` with these arguments. Gives what [`dedup_of_files`] gives.
 ///
 /// # Errors
 /// As [`dedup_of_files`].
 #[pyfunction]
-pub fn rethreshold_folder(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<()> {
-    let job = of_rethreshold(&arguments).map_err(of_refusal)?;
-    run(py, None, |ticker| simflip::pipeline::rethreshold(&job, ticker))?.map(drop).map_err(of_library)
+pub fn rethreshold(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAny>> {
+    let [earlier, mut job] = of_rethreshold(&arguments).map_err(of_refusal)?;
+    job.command_line = typed("rethreshold", &arguments);
+    let done = run(py, None, |ticker| staged::rethreshold(&earlier, &job, ticker))?;
+    from_json(py, &json!(done.map_err(of_library)?))
+}
+
+/// A command as the program would have it typed.
+fn typed(command: &str, arguments: &[OsString]) -> Vec<String> {
+    let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
+    ["simflip".to_owned(), command.to_owned()].into_iter().chain(arguments).collect()
 }
 
 /// The pairs of a folder of results.

@@ -87,7 +87,6 @@ fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dedup::dedup_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::chosen_rows, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::rethreshold, module)?)?;
-    module.add_function(wrap_pyfunction!(dedup::rethreshold_folder, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::report_html, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::report_text, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;

@@ -4,12 +4,11 @@
 use crate::errors::of_arrow;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray, UInt32Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, UInt32Array};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use arrow_select::concat::concat_batches;
-use arrow_select::filter::filter_record_batch;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyIterator, PyList, PySlice, PyTuple};
@@ -61,14 +60,6 @@ impl Table {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.0.num_rows()
-    }
-
-    /// The rows that are chosen.
-    ///
-    /// # Errors
-    /// If there are more or fewer choices than rows.
-    pub fn filtered(&self, chosen: &BooleanArray) -> PyResult<Self> {
-        filter_record_batch(&self.0, chosen).map(Self).map_err(of_arrow)
     }
 
     /// The rows of tables of the same columns, one behind the other.

@@ -62,41 +62,18 @@ def test_a_result_can_be_pickled_copied_and_sent_between_processes():
     assert empty.pairs.to_pylist() == [] and empty.kept.tolist() == [0]
 
 
-def test_a_higher_threshold_needs_no_texts():
-    words = [f"word{number}" for number in range(100)]
-    # Two documents of nine words in ten, one of all but one, a copy.
-    texts = [" ".join(words[:at] + ["new"] * (100 - at)) for at in (100, 90, 99)] + [" ".join(words), None]
-    result = simflip.dedup(texts, similarity=0.5, features="words")
-    assert result.kept.tolist() == [0]
-    alike = result.documents["similarity"].tolist()
-    assert alike[0] is None and alike[1] < 0.93 < alike[2] < 1 == alike[3] and alike[4] is None
-    higher = result.rethreshold(0.93)
-    assert (higher.kept.tolist(), higher.removed.tolist()) == ([0, 1], [2, 3])
-    assert [document["cluster"] for document in higher.documents.to_pylist()] == [0, None, 0, 0, None]
-    assert [document["size"] for document in higher.documents.to_pylist()] == [3, 1, 3, 3, None]
-    assert {document["document"] for document in higher.clusters.to_pylist()} == {0, 2, 3}
-    assert all(pair["similarity"] >= 0.93 for pair in higher.pairs.to_pylist())
-    again = simflip.dedup(texts, similarity=0.93, features="words")
-    assert higher.kept.tolist() == again.kept.tolist()
-    # A run with a higher threshold chooses anew: document 1 is near document 0 below it, and 3 and 4 are near 2 alone.
+def test_a_higher_threshold_takes_the_same_sketches():
+    # A chain: at 0.5 document 1 is removed for document 0; above, documents 3 and 4 are near 2 alone.
     spans = [range(0, 100), range(25, 125), range(35, 135), range(45, 145), [*range(35, 75), *range(85, 135)]]
-    chosen = [" ".join(f"word{at}" for at in span) for span in spans]
-    lower, anew = (simflip.dedup(chosen, similarity=least, features="words", verify="jaccard") for least in (0.5, 0.75))
-    assert lower.rethreshold(0.75).kept.tolist() == [0, 1, 2] and anew.kept.tolist() == [0, 1, 3, 4]
-    alone = result.rethreshold(1)
-    assert (alone.kept.tolist(), alone.removed.tolist()) == ([0, 1, 2], [3])
-    # Of a text that comes back, one copy does.
-    copies = simflip.dedup(texts[:2] + texts[1:2], similarity=0.5, features="words").rethreshold(0.95)
-    assert (copies.kept.tolist(), copies.documents["stays"].tolist()) == ([0, 1], [0, 1, 1])
-    with pytest.raises(ValueError, match="keep_count, keep_each: rethreshold takes"):
-        simflip.dedup(texts, similarity=0.5, features="words", keep_count=2).rethreshold(0.9)
-    with pytest.raises(ValueError, match=r'a chain \(clusters="connected"\)'):
-        chain = [" ".join(words[at : at + 60]) for at in (0, 12, 24)]
-        simflip.dedup(chain, similarity=0.5, features="words", clusters="connected").rethreshold(0.99)
-    for wrong in (0.4, 1.1):
-        with pytest.raises(ValueError, match="expected 0.5 to 1"):
-            result.rethreshold(wrong)
-    assert higher.rethreshold(0.93).kept.tolist() == higher.kept.tolist()
+    texts = [" ".join(f"word{at}" for at in span) for span in spans] + [None]
+    given = {"features": "words", "bands": (32, 2)}
+    sketches = simflip.sketch(texts, similarity=0.5, **given)
+    kept = []
+    for similarity in (0.5, 0.75, 0.9):
+        anew = simflip.dedup(texts, similarity=similarity, **given)
+        assert simflip.join(sketches, similarity=similarity, **given).to_pylist() == anew.pairs.to_pylist()
+        kept.append(anew.kept.tolist())
+    assert kept[0] != kept[1] != kept[2]
 
 
 def test_tables_show_their_rows_and_become_frames():

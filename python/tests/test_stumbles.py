@@ -153,10 +153,16 @@ def test_a_folder_of_results_answers_as_a_result_does(tmp_path):
     assert str(opened) == str(result) and str(opened).startswith("Kept 3 of 4 documents.")
     assert result.duplicate_ratio == 0.25
     assert [(pair["a_id"], pair["b_id"]) for pair in result.least_similar(3)] == [("p0", "p2")]
-    stricter = result.rethreshold(1, tmp_path / "stricter", kept=True)
+    with pytest.raises(ValueError, match="expected one of dedup keep_sketches=True"):
+        result.rethreshold(1, tmp_path / "none")
+    loose = simflip.dedup(
+        tmp_path / "documents.jsonl", out=tmp_path / "loose", similarity=0.5, keep_sketches=True
+    )
+    stricter = loose.rethreshold(1, tmp_path / "stricter")
     assert stricter.report()["outcome"]["kept"] == 4 and len(stricter.kept) == 1
+    assert stricter.report()["command_line"][:2] == ["simflip", "rethreshold"]
     with pytest.raises(ValueError, match="similarity=0.1: expected 0.5 to 1"):
-        result.rethreshold(0.1, tmp_path / "none")
+        loose.rethreshold(0.1, tmp_path / "none")
     with pytest.raises(TypeError, match="has no apply: result.kept names the files.*simflip.dedup.data. without out="):
         result.apply(TEXTS)
     with pytest.raises(AttributeError, match="has no mask: .*simflip mark RESULT --for numpy"):

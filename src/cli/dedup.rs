@@ -100,6 +100,10 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Output", hide_short_help = true)]
     max_removed: Option<f64>,
 
+    /// Keep the sketches beside DIR, in DIR.stages, for simflip rethreshold; the run is on disk then
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub(super) keep_sketches: bool,
+
     /// Copy the finished result to s3://bucket/prefix/, gs:// or az:// (with the feature stores), to which write access
     /// is checked first
     #[arg(long, value_name = "ADDRESS", help_heading = "Output", hide_short_help = true)]
@@ -117,7 +121,7 @@ pub(crate) struct DedupArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum WriteName {
+pub(super) enum WriteName {
     /// pairs.csv and clusters.csv alone
     Pairs,
     /// The kept documents, in the format of the input
@@ -179,22 +183,10 @@ impl DedupArgs {
         let with = if ignored == Ignored::None { "without --boilerplate-by" } else { "with --boilerplate" };
         let why = "no boilerplate is counted then. Leave it out, or give --boilerplate-by";
         refuse(&[("save-boilerplate", is_idle)], with, why)?;
-        let is_asked = |name| self.write.contains(&name);
-        anyhow::ensure!(
-            !is_asked(WriteName::None) || self.write.len() == 1,
-            "--write none stands alone: leave it out, or leave out the others"
-        );
-        let is_idle = self.kept_files.is_some() && !is_asked(WriteName::Kept);
+        let writes = writes(&self.write)?;
+        let is_idle = self.kept_files.is_some() && !writes.kept;
         let why = "leave it out, or name kept in --write";
         refuse(&[("kept-files", is_idle)], "where no kept documents are written", why)?;
-        let writes = Writes {
-            pairs: !is_asked(WriteName::None),
-            kept: is_asked(WriteName::Kept),
-            removed: is_asked(WriteName::Removed),
-            documents: is_asked(WriteName::Documents),
-            documents_jsonl: is_asked(WriteName::DocumentsJsonl),
-            documents_parquet: is_asked(WriteName::DocumentsParquet),
-        };
         Ok(Job {
             against: expand_patterns(&self.against)?,
             writes,
@@ -204,9 +196,27 @@ impl DedupArgs {
             ignored,
             save_boilerplate: self.save_boilerplate.clone(),
             memory: self.memory,
+            keep_sketches: self.keep_sketches,
             ..job(&input, &self.run, settings, frequencies, command_line)?
         })
     }
+}
+
+/// The outputs that these values of `--write` name.
+pub(super) fn writes(names: &[WriteName]) -> anyhow::Result<Writes> {
+    let is_asked = |name| names.contains(&name);
+    anyhow::ensure!(
+        !is_asked(WriteName::None) || names.len() == 1,
+        "--write none stands alone: leave it out, or leave out the others"
+    );
+    Ok(Writes {
+        pairs: !is_asked(WriteName::None),
+        kept: is_asked(WriteName::Kept),
+        removed: is_asked(WriteName::Removed),
+        documents: is_asked(WriteName::Documents),
+        documents_jsonl: is_asked(WriteName::DocumentsJsonl),
+        documents_parquet: is_asked(WriteName::DocumentsParquet),
+    })
 }
 
 /// The arguments of an earlier run.

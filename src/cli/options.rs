@@ -9,7 +9,7 @@ use super::index::{self, IndexArgs};
 use super::rethreshold::RethresholdArgs;
 use super::{CALLED_HERE, Cli, error_text, explain, long_options, seen};
 use clap::{Args, CommandFactory, Parser};
-use simflip::pipeline::{Job, RethresholdJob};
+use simflip::pipeline::Job;
 use simflip::report::explanation::Methods;
 use simflip::settings::Settings;
 use std::collections::HashMap;
@@ -157,12 +157,12 @@ pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
     parsed::<DedupArgs>(arguments)?.job(Vec::new()).map_err(refused_by::<DedupArgs>)
 }
 
-/// The job of `simflip rethreshold` with these arguments.
+/// The job of the run of a result, and that of `simflip rethreshold` with these arguments.
 ///
 /// # Errors
-/// As [`of_texts`].
-pub fn of_rethreshold(arguments: &[OsString]) -> Result<RethresholdJob, Refused> {
-    Ok(parsed::<RethresholdArgs>(arguments)?.job(Vec::new()))
+/// As [`of_files`].
+pub fn of_rethreshold(arguments: &[OsString]) -> Result<[Job; 2], Refused> {
+    parsed::<RethresholdArgs>(arguments)?.jobs(Vec::new()).map_err(refused_by::<RethresholdArgs>)
 }
 
 /// The scores of `simflip evaluate` with these arguments, as its `--json` prints them.

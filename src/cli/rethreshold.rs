@@ -1,23 +1,25 @@
 //! `simflip rethreshold`
 
-use super::arguments::{FieldArgs, WorkArgs};
-use super::dedup::{DedupArgs, now};
+use super::arguments::WorkArgs;
+use super::dedup::{WriteName, now, writes};
 use super::progress::Bars;
 use super::{Done, print_text};
-use simflip::pipeline::{RethresholdJob, least_similar, rethreshold};
-use simflip::report::{Report, messages::closing};
+use simflip::Error;
+use simflip::pipeline::{Job, least_similar};
+use simflip::report::Report;
+use simflip::staged;
 use simflip::wording::{printable, printable_path};
 use std::path::PathBuf;
 
-/// Apply a higher threshold to a result, without comparing documents again.
+/// Apply a higher threshold to a result of dedup --keep-sketches, without sketching its input again.
 ///
-/// A document is kept as well if it is less similar than the new threshold to the one that was kept for it. A new run
-/// with that threshold chooses anew, and may keep other documents, more or fewer of them.
+/// The result is that of a new run with that threshold and the bands of the earlier run, byte for byte. It is made
+/// where the earlier run was, of the same input; kept documents are copied from there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  simflip dedup crawl --out result --keep-sketches
   simflip rethreshold result --least-similar 20                   # look at the borderline first
-  simflip rethreshold result --similarity 0.9 --out stricter      # pairs, clusters, removed documents, report
-  simflip rethreshold result --similarity 0.9 --out stricter --write kept")]
+  simflip rethreshold result --similarity 0.9 --out stricter")]
 pub(crate) struct RethresholdArgs {
     /// Folder that `simflip dedup` wrote
     result: PathBuf,
@@ -30,29 +32,20 @@ pub(crate) struct RethresholdArgs {
     #[arg(long, value_name = "DIR", requires = "similarity")]
     out: Option<PathBuf>,
 
-    /// Print this many pairs of different texts, the least similar first
+    /// Print this many pairs of different texts, the least similar first; this works for any result
     #[arg(long, value_name = "N", conflicts_with_all = ["similarity", "out", "write", "force"])]
     least_similar: Option<usize>,
 
-    /// kept: also copy the kept documents from the input, which is read once for that and must be where it was
-    #[arg(long, value_enum, value_name = "WHAT")]
-    write: Option<KeptOutput>,
+    /// Outputs beside the report, as of dedup [default: those of the result]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    write: Vec<WriteName>,
 
     /// Replace an earlier result in DIR
     #[arg(long)]
     force: bool,
 
     #[command(flatten)]
-    names: FieldArgs,
-
-    #[command(flatten)]
     work: WorkArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum KeptOutput {
-    /// The kept documents, in the format of the input
-    Kept,
 }
 
 impl RethresholdArgs {
@@ -64,27 +57,36 @@ impl RethresholdArgs {
             };
             return print_text(&least.iter().map(line).collect::<String>());
         }
-        let quiet = self.work.quiet;
-        let job = self.job(command_line);
-        let report = rethreshold(&job, &Bars::new(quiet))?;
-        print_text(&format!("{}\n{}\n", closing(&report), printable_path(&job.out.join("report.html"))))
+        let bars = Bars::new(self.work.quiet);
+        let [earlier, job] = self.jobs(command_line)?;
+        let summary = staged::rethreshold(&earlier, &job, &bars)?;
+        print_text(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
+        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 
-    /// The job that is asked for. Documents are read as the run of the result read them, where nothing else is said.
-    pub(super) fn job(self, command_line: Vec<String>) -> RethresholdJob {
-        let earlier = Report::of_result(&self.result).ok();
-        let earlier = earlier.and_then(|report| super::dedup_of(&report.command_line));
-        let names = self.names.or(earlier.map(DedupArgs::names));
-        RethresholdJob {
-            result: self.result,
-            similarity: self.similarity.unwrap_or_default(),
+    /// The job of the run of the result, and the one that is asked for.
+    pub(super) fn jobs(self, command_line: Vec<String>) -> anyhow::Result<[Job; 2]> {
+        let report = Report::of_result(&self.result)?;
+        let args = super::dedup_of(&report.command_line).filter(|args| args.keep_sketches);
+        let Some((args, settings)) = args.zip(report.settings) else {
+            let expected = "one of dedup --keep-sketches. Run dedup with the new threshold";
+            return Err(Error::parameter("result", self.result.display(), expected).into());
+        };
+        let earlier = Job { settings, out: self.result, ..args.job(report.command_line)? };
+        let mut job = Job {
             out: self.out.unwrap_or_default(),
             force: self.force,
-            kept: self.write == Some(KeptOutput::Kept),
-            options: names.options(),
             threads: self.work.threads,
+            upload: None,
             command_line,
             created: now(),
+            ..earlier.clone()
+        };
+        if !self.write.is_empty() {
+            job.writes = writes(&self.write)?;
         }
+        let verification = job.settings.verification;
+        job.settings.verification = verification.with_threshold(self.similarity.unwrap_or_default());
+        Ok([earlier, job])
     }
 }

@@ -236,7 +236,7 @@ impl FileFindings {
         let corpus::Kept { lost, files } = written;
         let mut rows: Vec<FileRow> =
             read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
-        rows_kept_in(&mut rows, &files, |shard| shard as usize);
+        rows_kept_in(&mut rows, &files);
         let new = inputs.iter().zip(&rows).map(|(input, row)| (&*input.path, row.documents, row.kept));
         let lost_by_source = lost_by_file(new).into_iter().chain(others).collect();
         Self { read, new_files: kept.len(), lost_by_source, rows, lost, ..Self::default() }
@@ -431,7 +431,6 @@ impl Findings {
             fingerprint: self.files.fingerprint.clone(),
             settings: Some(settings.clone()),
             frequencies: frequencies.map(Path::to_path_buf),
-            derived: None,
             boilerplate: boilerplate.clone(),
             corpus: Corpus {
                 text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
@@ -522,12 +521,12 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
     }
 }
 
-/// Notes the files that kept documents were written to; `row_of` gives the row of an input.
-pub(super) fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile], row_of: impl Fn(u32) -> usize) {
+/// Notes the files that kept documents were written to.
+fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile]) {
     for file in files {
         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
         for &shard in &file.shards {
-            let row = &mut rows[row_of(shard)];
+            let row = &mut rows[shard as usize];
             match row.kept_in {
                 None => row.kept_in.clone_from(&name),
                 Some(_) => row.kept_to.clone_from(&name),

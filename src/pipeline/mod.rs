@@ -7,10 +7,10 @@ pub(crate) mod dedup;
 pub mod documents;
 mod explain;
 pub(crate) mod finished;
+mod least_similar;
 pub(crate) mod listing;
 pub(crate) mod output;
 mod plan;
-mod rethreshold;
 mod review;
 pub(crate) mod samples;
 pub(crate) mod sources;
@@ -27,11 +27,11 @@ pub use dedup::dedup;
 #[doc(hidden)]
 pub use explain::{explain, explain_texts};
 #[doc(hidden)]
+pub use least_similar::least_similar;
+#[doc(hidden)]
 pub use listing::{Assignments, DocumentAssignment};
 #[doc(hidden)]
 pub use plan::{Plan, PlanRow, Purpose, plan};
-#[doc(hidden)]
-pub use rethreshold::{Assigned, Member, MemberPair, RethresholdJob, least_similar, raised, rethreshold};
 #[doc(hidden)]
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 #[doc(inline)]
@@ -146,6 +146,9 @@ pub struct Job {
     /// Bytes of memory that [`staged::dedup`](crate::staged::dedup()) keeps to; `None` for a share of what the machine
     /// has. [`dedup()`] takes what it needs.
     pub memory: Option<u64>,
+    /// True if [`staged::dedup`](crate::staged::dedup()) runs on disk and leaves its sketches beside `out`, for
+    /// [`staged::rethreshold`](crate::staged::rethreshold). [`dedup()`] has none to leave.
+    pub keep_sketches: bool,
     /// The memory that the run is expected to take, for the report.
     pub expected: Option<MemoryReport>,
 }

@@ -41,7 +41,7 @@ pub struct Report {
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
     /// A hash of the settings, of how files were read, and of the files as they were; none where they were not known
-    /// before they were read, and of a derived result.
+    /// before they were read, and of a result that `simflip rethreshold` made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// The settings that decided the result: a run with these settings over the same pages has the same result.
@@ -49,9 +49,6 @@ pub struct Report {
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
-    /// The result that this one was derived from by raising the threshold; none for a run of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub derived: Option<Derived>,
     /// The boilerplate that was left out, if some was.
     pub boilerplate: Option<BoilerplateReport>,
     /// The input, without old documents.
@@ -104,20 +101,6 @@ pub struct Report {
     pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
-}
-
-/// The result from which another was derived.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Derived {
-    /// Its folder.
-    pub result: PathBuf,
-    /// When its run ended, RFC 3339.
-    pub created: String,
-    /// The command of its run.
-    pub command_line: Vec<String>,
-    /// Its threshold.
-    pub threshold: f64,
 }
 
 /// The memory and disk that a run was expected to take, by the sizes of its files and their first documents, and the

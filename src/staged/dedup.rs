@@ -16,7 +16,7 @@ use super::sketch::{Shard, SketchJob, bundles, sketch_files};
 use super::sketches::Folder;
 use super::store::can_be_joined;
 use super::tables::{Tables, held_of};
-use super::working::{BOILERPLATE, FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
+use super::working::{BOILERPLATE, FOLDERS, Left, WorkingFolder, left_beside, sweep_beside, working_place};
 use super::{Budget, printed_bytes, workplace};
 use crate::boilerplate::{self, Boilerplate};
 use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
@@ -39,6 +39,7 @@ use crate::resources::memory_share;
 use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
 use simflip_core::dedup::Verified;
+use simflip_core::settings::Settings;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,7 +66,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         progress.note(&format!("{shown} is the result of this command already; --force makes it again"));
         // A run that was killed right after its result appeared has left this.
         let real = place_of(&job.out).map_err(|error| Error::io(&job.out, error))?;
-        if left_beside(&real, job, &files)?.is_some_and(|left| left.is_of_job) {
+        if !job.keep_sketches && left_beside(&real, job, &files)?.is_some_and(|left| left.is_of_job) {
             WorkingFolder::open(&real, job, &files)?.remove()?;
         }
         return Ok(summary);
@@ -78,6 +79,10 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     }
     // Where nothing can be written, that is to be known before a stream is copied.
     let has_stream = job.inputs.iter().chain(&job.against).any(|path| corpus::is_stream(path));
+    let sketches_stay = |expected| Err(Error::parameter("keep-sketches", "true", expected));
+    if has_stream && job.keep_sketches {
+        return sketches_stay("files: what a stream holds cannot be read again".to_owned());
+    }
     let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
     let (plan, can) = planned(job, limit)?;
     let held = plan.memory.expected_bytes;
@@ -85,7 +90,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let left = left_beside(&real, job, &plan.files)?;
     let is_small = job.memory.is_none() && !is_large(held, limit);
     match can {
-        Ok(rooms) if !is_small || left.as_ref().is_some_and(|left| left.is_of_job) => {
+        Ok(rooms) if job.keep_sketches || !is_small || left.as_ref().is_some_and(|left| left.is_of_job) => {
             drop(begun);
             if job.memory.is_none() && !is_small {
                 progress.note(&format!(
@@ -94,8 +99,9 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                     printed_bytes(limit)
                 ));
             }
-            on_disk(job, plan, &rooms, progress)
+            on_disk(job, None, plan, &rooms, progress)
         }
+        Err(why) if job.keep_sketches => sketches_stay(format!("a run that can go on disk; {why}")),
         Err(why) if job.memory.is_some_and(|memory| held > memory) => {
             let expected =
                 format!("at least {}, the estimate for these documents; {why}", printed_bytes(held));
@@ -105,8 +111,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             if let Some(Left { path, .. }) = left {
                 let shown = printable_path(&path);
                 progress.note(&format!(
-                    "{shown} is of another run, which was interrupted. It stays unless this one needs the disk; delete it unless \
-                     that run is to resume"
+                    "{shown} is of another run, which was interrupted or kept its sketches. It stays unless this one needs the \
+                     disk; delete it unless that run is to resume, or its sketches are wanted"
                 ));
             }
             dedup_files(
@@ -126,11 +132,47 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     sweep_beside(&job.out);
     job.settings.check()?;
+    let (plan, rooms) = planned_on_disk(job)?;
+    on_disk(job, None, plan, &rooms, progress)
+}
+
+/// Gives the result of a run with a higher threshold than an earlier one, and with the bands of that one, from the
+/// sketches that it kept ([`Job::keep_sketches`]). `earlier` is the job of that run, whose result is in its `out`;
+/// `job` is the same with another threshold and another `out`, and may write other outputs.
+///
+/// # Errors
+/// If the threshold is lower, the sketches are not there, or the input has changed since; and as [`dedup_on_disk`].
+pub fn rethreshold(earlier: &Job, job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    let refuse = |expected: String| Err(Error::parameter("result", earlier.out.display(), expected));
+    let [from, to] = [earlier, job].map(|job| job.settings.verification.threshold());
+    let Some((from, to)) = from.zip(to) else {
+        return refuse("one whose pairs were verified, which --verify none does not".to_owned());
+    };
+    if !(from..=1.0).contains(&to) {
+        let expected = format!("{from} to 1; a threshold below that of the result takes a new run");
+        return Err(Error::parameter("similarity", to, expected));
+    }
+    sweep_beside(&job.out);
+    output::spare(&job.out, [&*earlier.out])?;
+    let (plan, rooms) = planned_on_disk(job)?;
+    let real = place_of(&earlier.out).map_err(|error| Error::io(&earlier.out, error))?;
+    if !left_beside(&real, earlier, &plan.files)?.is_some_and(|left| left.is_of_job) {
+        let place = working_place(&real);
+        return refuse(format!(
+            "one whose input is as it was, and whose sketches are in {}. Run dedup with the new threshold",
+            printable_path(&place)
+        ));
+    }
+    on_disk(job, Some((earlier, &real)), plan, &rooms, progress)
+}
+
+/// A plan of a run that must go on disk, and the room of its threads.
+fn planned_on_disk(job: &Job) -> Result<(DiskPlan, Rooms)> {
     let limit = job.memory.unwrap_or_else(memory_share);
     let (plan, can) = planned(job, limit)?;
     let rooms = can
         .map_err(|why| Error::parameter("memory", printed_bytes(limit), format!("a run that fits; {why}")))?;
-    on_disk(job, plan, &rooms, progress)
+    Ok((plan, rooms))
 }
 
 /// The files of a run, and what is known of it before they are read.
@@ -267,32 +309,49 @@ impl Progress for Watching<'_> {
     }
 }
 
-fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) -> Result<Summary> {
+/// Runs a job on disk; with an earlier one, from the sketches beside the place of its result.
+fn on_disk(
+    job: &Job,
+    earlier: Option<(&Job, &Path)>,
+    plan: DiskPlan,
+    rooms: &Rooms,
+    progress: &dyn Progress,
+) -> Result<Summary> {
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let upload = Upload::of(job)?;
     check_saved(job)?;
     spare_inputs(job, &plan.files.inputs)?;
-    let work = WorkingFolder::open(folder.place(), job, &plan.files)?;
+    let (sketched, place) = earlier.unwrap_or((job, folder.place()));
+    let work = WorkingFolder::open(place, sketched, &plan.files)?;
     let shown = printable_path(work.path());
-    if work.is_begun {
+    if work.is_begun && earlier.is_none() {
         progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
     sweep(work.path());
     let (most, last) = (AtomicU64::new(0), Mutex::new(Instant::now()));
     let watching = Watching { inner: progress, work: work.path(), most, last };
-    let run = StagedRun { job, plan: &plan, rooms, work: &work, watching: &watching };
+    let sketched = &sketched.settings;
+    let run = StagedRun { job, sketched, plan: &plan, rooms, work: &work, watching: &watching };
     match job.with_threads(|| run.run(&folder, &Stages::new(&watching))).and_then(|done| done) {
         Ok(summary) => {
             // The result first: a run that is killed from here on has it.
             folder.finish()?;
-            if let Some(foreign) = work.remove()? {
+            if earlier.is_some() {
+                keep(None);
+            } else if job.keep_sketches {
+                keep(None);
+                progress.note(&format!("the sketches are in {shown}"));
+            } else if let Some(foreign) = work.remove()? {
                 progress.note(&format!("{} is not simflip's and stays", printable_path(&foreign)));
             }
             upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
             Ok(summary)
         }
         // With more memory it may go without the folder, which would keep it on disk.
-        Err(error) if matches!(error, Error::NoDocuments(_)) || error.parameter_name() == Some("memory") => {
+        Err(error)
+            if earlier.is_none()
+                && (matches!(error, Error::NoDocuments(_)) || error.parameter_name() == Some("memory")) =>
+        {
             work.remove()?;
             Err(error)
         }
@@ -306,6 +365,8 @@ fn on_disk(job: &Job, plan: DiskPlan, rooms: &Rooms, progress: &dyn Progress) ->
 
 struct StagedRun<'a> {
     job: &'a Job,
+    /// The settings of the sketches, which may have a lower threshold.
+    sketched: &'a Settings,
     plan: &'a DiskPlan,
     /// Room of threads for documents while they are sketched.
     rooms: &'a Rooms,
@@ -410,7 +471,7 @@ impl StagedRun<'_> {
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
                 ..memory.clone()
             }),
-            fingerprint: Some(work.fingerprint.clone()),
+            fingerprint: (self.sketched == settings).then(|| work.fingerprint.clone()),
             ..files
         };
         let findings = Findings {
@@ -486,7 +547,9 @@ impl StagedRun<'_> {
         passed_over.message().iter().for_each(|message| stages.progress().note(message));
         check_documents(&read.files, *new_files, stages.progress())?;
         let of_old = if old.is_empty() { Vec::new() } else { vec![of_old] };
-        Ok((read, Folder::open_against(&of_new, &of_old)?))
+        let opened = Folder::open_against(&of_new, &of_old)?;
+        let threshold = self.job.settings.verification.threshold();
+        Ok((read, threshold.into_iter().fold(opened, Folder::with_threshold)))
     }
 
     fn sketch_into(
@@ -503,7 +566,7 @@ impl StagedRun<'_> {
             out: folder.to_path_buf(),
             // What a machine that went down has damaged is made again.
             force: true,
-            settings: job.settings.clone(),
+            settings: self.sketched.clone(),
             boilerplate: boilerplate.clone(),
             ..SketchJob::default()
         };

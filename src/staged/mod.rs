@@ -44,7 +44,7 @@ mod working;
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
 pub use cluster::{Clustered, cluster};
-pub use dedup::{dedup, dedup_on_disk};
+pub use dedup::{dedup, dedup_on_disk, rethreshold};
 pub use documents::{SketchedDocument, documents_of, settings_of};
 pub use estimate::Disk;
 pub use grouping::{Grouping, priority_of};

@@ -428,6 +428,17 @@ impl Folder {
         Ok(folder)
     }
 
+    /// These sketches with another threshold, which gives them another id, so that what is joined with it has a place
+    /// of its own.
+    pub fn with_threshold(mut self, threshold: f64) -> Self {
+        let verification = self.settings.verification.with_threshold(threshold);
+        if verification != self.settings.verification {
+            self.settings.verification = verification;
+            self.id = format!("{:016x}", text_digest(&format!("{}\n{threshold}", self.id)) as u64);
+        }
+        self
+    }
+
     /// Checks that no input was sketched twice.
     fn check_inputs(&self) -> Result<()> {
         let mut known = HashMap::new();

@@ -47,14 +47,14 @@ impl Mark {
 }
 
 /// The path of the working folder of a run whose results appear at `out`, behind any link.
-fn place_of(out: &Path) -> PathBuf {
+pub fn working_place(out: &Path) -> PathBuf {
     with(out, WORKING_ENDING)
 }
 
 /// Takes away what killed runs have left beside `out` that nobody can go on with.
 pub fn sweep_beside(out: &Path) {
     if let Ok(real) = making::place_of(out) {
-        [place_of(&real), real].iter().for_each(|place| take_leftovers_away(place));
+        [working_place(&real), real].iter().for_each(|place| take_leftovers_away(place));
     }
 }
 
@@ -69,7 +69,7 @@ pub struct Left {
 
 /// The leftover of a run with results at `out`, if one was ended.
 pub fn left_beside(out: &Path, job: &Job, files: &Against) -> Result<Option<Left>> {
-    let path = place_of(out);
+    let path = working_place(out);
     let Some(mark) = Mark::in_folder(&path) else { return Ok(None) };
     Ok(Some(Left { is_of_job: mark == Mark::of(job, files)?, path }))
 }
@@ -98,7 +98,7 @@ impl WorkingFolder {
     /// # Errors
     /// If another run works there, something else is in its place, or it cannot be written.
     pub fn open(out: &Path, job: &Job, files: &Against) -> Result<Self> {
-        let (path, mark) = (place_of(out), Mark::of(job, files)?);
+        let (path, mark) = (working_place(out), Mark::of(job, files)?);
         if fs::symlink_metadata(&path).is_err() {
             Self::make(&path, &mark)?;
         } else if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none()) {

@@ -18,8 +18,8 @@ mod write;
 
 pub use parquet::write_documents_parquet;
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
+pub(crate) use write::guard;
 pub use write::{TableRow, write, write_documents_jsonl};
-pub(crate) use write::{guard, write_cells};
 
 use crate::Result;
 use serde::{Serialize, Serializer};

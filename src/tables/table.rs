@@ -58,11 +58,6 @@ impl Table {
         names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
     }
 
-    /// The header.
-    pub(crate) fn header(&self) -> &csv::StringRecord {
-        &self.header
-    }
-
     /// Nothing if the header begins with the columns of one of our tables.
     pub(crate) fn begins_with(&self, columns: &[&str]) -> Result<()> {
         if self.header.iter().take(columns.len()).eq(columns.iter().copied()) {

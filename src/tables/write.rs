@@ -133,24 +133,6 @@ pub fn write<R: TableRow>(path: &Path, rows: impl IntoIterator<Item = Result<R>>
     Ok(written)
 }
 
-/// Writes a table of cells as they were read, guarded again, and gives the number of rows.
-pub(crate) fn write_cells(
-    path: &Path,
-    header: &csv::StringRecord,
-    rows: impl IntoIterator<Item = Result<csv::StringRecord>>,
-) -> Result<u64> {
-    let io = |error: csv::Error| Error::io(path, error.into());
-    let mut table = csv::Writer::from_writer(File::create(path).map_err(|e| Error::io(path, e))?);
-    table.write_record(header).map_err(io)?;
-    let mut written = 0;
-    for row in rows {
-        table.write_record(row?.iter().map(|cell| guarded(cell).into_owned())).map_err(io)?;
-        written += 1;
-    }
-    table.flush().map_err(|e| Error::io(path, e))?;
-    Ok(written)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
