@@ -145,11 +145,7 @@ pub use search::{HammingIndex, bphs::Bphs, dial::Dial, psm::Psm};
 pub use settings::Settings;
 pub use sketch::Sketcher;
 
-// Code in documents runs with that in comments.
+// The code of this page runs with that in comments.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/first-run.md")]
-struct FirstRun;
