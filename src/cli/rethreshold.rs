@@ -11,10 +11,10 @@ use simflip::staged;
 use simflip::wording::{printable, printable_path};
 use std::path::PathBuf;
 
-/// Apply a higher threshold to a result of dedup --keep-sketches, without sketching its input again.
+/// Apply a higher threshold to a result of dedup --keep-sketches.
 ///
-/// The result is that of a new run with that threshold and the bands of the earlier run, byte for byte. It is made
-/// where the earlier run was, of the same input; kept documents are copied from there.
+/// No text is sketched again. The result is that of a new run with that threshold and the bands of the earlier run, byte
+/// for byte. It is made where the earlier run was, of the same input; kept documents are copied from there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip dedup crawl --out result --keep-sketches
