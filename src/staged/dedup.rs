@@ -27,7 +27,7 @@ use crate::pipeline::dedup::{FileFindings, Findings, SHOWN_PAIRS, dedup_files};
 use crate::pipeline::documents::count_boilerplate;
 use crate::pipeline::finished::finished;
 use crate::pipeline::listing::write_tables;
-use crate::pipeline::output::OutputFolder;
+use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::Sampler;
 use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
