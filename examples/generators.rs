@@ -17,7 +17,7 @@ use simflip::core::id::Id;
 use simflip::core::resemblance::{SetBits, estimate};
 use simflip::core::search::bphs::{Bphs, BphsParams};
 use simflip::core::search::dial::{Dial, DialParams};
-use simflip::core::search::keyed::Keyed;
+use simflip::core::search::lsh::LshIndex;
 use simflip::core::search::psm::{Psm, PsmParams, Reading};
 use simflip::core::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
 use simflip::core::text::FeatureExtractor;
@@ -227,16 +227,16 @@ impl Tally {
 }
 
 fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>> {
-    let mut keyed = Keyed::new(stored.bands);
+    let mut lsh = LshIndex::new(stored.bands);
     for (slot, keys) in (0..).zip(stored.keys.chunks(stored.bands)) {
-        keyed.insert(slot, keys)?;
+        lsh.insert(slot, keys)?;
     }
     let (mut tally, mut found) = (Tally::default(), Vec::new());
     for verifying in [false, true] {
         let begun = thread_seconds();
         for question in questions {
             let SketchValue::Both(two) = &question.sketch.value else { continue };
-            keyed.candidates(&two.keys, &mut found);
+            lsh.candidates(&two.keys, &mut found);
             if verifying {
                 tally.verify(stored, question, &found);
             } else {
@@ -248,7 +248,7 @@ fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>
         }
         *(if verifying { &mut tally.verified } else { &mut tally.seconds }) = thread_seconds() - begun;
     }
-    tally.tell(&format!("keys {}", stored.bands), stored, keyed.bytes(), questions)?;
+    tally.tell(&format!("keys {}", stored.bands), stored, lsh.bytes(), questions)?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
 //! such a run finds between a document and those before it. Where buckets are capped the two differ: the run looks at
 //! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal.
-//! The index looks at the first and the latest documents of such a key ([`keyed::MOST`](crate::search::keyed::MOST))
+//! The index looks at the first and the latest documents of such a key ([`lsh::MOST`](crate::search::lsh::MOST))
 //! and says how many it passed over.
 //!
 //! ```
@@ -51,8 +51,8 @@ use crate::resemblance::SetBits;
 use crate::search::Query;
 use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
-use crate::search::keyed::{self, Keyed};
 use crate::search::keys::{self, Keys};
+use crate::search::lsh::{self, LshIndex};
 use crate::search::online::Online;
 use crate::search::selfjoin::cosine_of_distance;
 use crate::settings::{Generator, Measure, Recall, Settings, Sketches, Verification};
@@ -93,7 +93,7 @@ enum Grown {
 /// Documents with both sketches.
 #[derive(Clone, Debug)]
 struct ByKeys {
-    keyed: Keyed,
+    lsh: LshIndex,
     /// Words of a document's bits.
     words: usize,
     hashes: Vec<u64>,
@@ -243,7 +243,7 @@ impl Index {
         let generator = match (settings.sketches, settings.generator, settings.verification) {
             (Sketches::Both { bits, banding }, Generator::Keys, Verification::Estimate(_)) => {
                 Grown::Keys(ByKeys {
-                    keyed: Keyed::new(banding.bands),
+                    lsh: LshIndex::new(banding.bands),
                     words: bits / u64::BITS as usize,
                     hashes: Vec::new(),
                     bits: Vec::new(),
@@ -367,7 +367,7 @@ impl Index {
     /// True if there is a sketch of a document: it is stored and has enough features.
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.generator {
-            Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),
+            Grown::Keys(by_keys) => by_keys.lsh.contains(document.number()),
             Grown::Hashes(by_hashes) => by_hashes.hashed.get(document.index()).is_some_and(Option::is_some),
         }
     }
@@ -381,7 +381,7 @@ impl Index {
         }
         let at = document.index();
         let value = match &self.generator {
-            Grown::Keys(by_keys) => by_keys.keyed.keys(document.number()).map(|keys| {
+            Grown::Keys(by_keys) => by_keys.lsh.keys(document.number()).map(|keys| {
                 let bits = by_keys.bits(at).to_vec();
                 SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys, extra: Vec::new() })
             }),
@@ -474,14 +474,14 @@ impl Index {
         let by_digest = || by_digest(&digests, stored);
         let (by_digest, generator) = match &self.generator {
             Grown::Keys(by_keys) => {
-                let bands = by_keys.keyed.bands();
+                let bands = by_keys.lsh.bands();
                 let has_keys = if stored.is_none() { keys.len() == bands } else { keys.is_empty() };
                 if words != by_keys.words || hashes.len() != n || !has_keys {
                     return Ok(false);
                 }
                 let slots: Vec<u32> = (0..n).filter(enough).map(|at| at as u32).collect();
-                let (by_digest, keyed) = rayon::join(by_digest, || keyed(bands, n, &slots, keys, stored));
-                (by_digest, keyed.map(|keyed| Grown::Keys(ByKeys { keyed, words, hashes, bits })))
+                let (by_digest, lsh) = rayon::join(by_digest, || lsh(bands, n, &slots, keys, stored));
+                (by_digest, lsh.map(|lsh| Grown::Keys(ByKeys { lsh, words, hashes, bits })))
             }
             Grown::Hashes(by_hashes) => {
                 if hashed.len() != n {
@@ -506,7 +506,7 @@ impl Index {
     /// in an index of hashes.
     pub fn tables(&self) -> usize {
         match &self.generator {
-            Grown::Keys(by_keys) => 1 + by_keys.keyed.bands(),
+            Grown::Keys(by_keys) => 1 + by_keys.lsh.bands(),
             Grown::Hashes(_) => 0,
         }
     }
@@ -517,7 +517,7 @@ impl Index {
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.generator, table.checked_sub(1)) {
             (_, None) => &self.by_digest,
-            (Grown::Keys(by_keys), Some(band)) => by_keys.keyed.table(band)?,
+            (Grown::Keys(by_keys), Some(band)) => by_keys.lsh.table(band)?,
             (Grown::Hashes(_), Some(_)) => return None,
         };
         table.entries(from, most, entries)
@@ -544,7 +544,7 @@ impl Index {
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.dedup();
         if let Grown::Keys(by_keys) = &mut self.generator {
-            by_keys.keyed.remove_known(documents);
+            by_keys.lsh.remove_known(documents);
         }
         let hashes: Vec<(u32, u32)> =
             gone.iter().map(|&document| (digest_hash(self.digests[document as usize]), document)).collect();
@@ -575,9 +575,9 @@ impl Index {
     /// themselves. The room that columns have for more documents has not been touched, and is not counted.
     pub fn bytes(&self) -> (usize, usize) {
         let (generator, sketches) = match &self.generator {
-            Grown::Keys(ByKeys { keyed, hashes, bits, words }) => {
+            Grown::Keys(ByKeys { lsh, hashes, bits, words }) => {
                 let sketches = self.len() * (size_of::<u64>() * (1 + words));
-                (keyed.bytes() + (hashes.len() + bits.len()) * size_of::<u64>(), sketches)
+                (lsh.bytes() + (hashes.len() + bits.len()) * size_of::<u64>(), sketches)
             }
             Grown::Hashes(by_hashes) => {
                 let ByHashes { online, documents, hashed, .. } = &**by_hashes;
@@ -655,8 +655,8 @@ impl Index {
         let mut answer = Answer::default();
         let Some((measure, threshold)) = self.verified() else { return answer };
         // Most questions have fewer than one key may add.
-        let mut candidates = Vec::with_capacity(keyed::MOST);
-        answer.passed_over = by_keys.keyed.candidates(&two.keys, &mut candidates);
+        let mut candidates = Vec::with_capacity(lsh::MOST);
+        answer.passed_over = by_keys.lsh.candidates(&two.keys, &mut candidates);
         answer.compared = candidates.len() as u64;
         let anchor = Anchor::new(measure, ShownDocument { bits: Some(&two.bits), ..asked });
         for document in candidates {
@@ -730,13 +730,13 @@ fn lengthen<T: Clone>(list: &mut Vec<T>, len: usize, value: T) {
 }
 
 /// The keys of some slots among so many, by band of all slots, or as they were stored; none if those are others.
-fn keyed(
+fn lsh(
     bands: usize,
     n: usize,
     slots: &[u32],
     keys: Vec<Vec<u32>>,
     stored: Option<&dyn StoredTables>,
-) -> Option<Keyed> {
+) -> Option<LshIndex> {
     let made = |mut keys: Vec<u32>| {
         if slots.len() < n {
             keys = slots.iter().map(|&slot| keys[slot as usize]).collect();
@@ -750,7 +750,7 @@ fn keyed(
         }
         None => Some(keys.into_par_iter().map(made).collect()),
     };
-    tables.map(|tables| Keyed::of_tables(tables, slots))
+    tables.map(|tables| LshIndex::of_tables(tables, slots))
 }
 
 /// Places of a list of so many numbers.
@@ -765,7 +765,7 @@ impl ByKeys {
 
     fn put(&mut self, document: u32, value: Option<&SketchValue>) -> Result<()> {
         let Some(SketchValue::Both(two)) = value else { return Ok(()) };
-        self.keyed.insert(document, &two.keys)?;
+        self.lsh.insert(document, &two.keys)?;
         let at = document as usize;
         let numbers = self.hashes.len().max(at + 1);
         lengthen(&mut self.hashes, numbers, 0);

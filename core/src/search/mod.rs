@@ -15,9 +15,9 @@ pub mod distinct;
 pub(crate) mod hash_bands;
 #[doc(hidden)]
 pub mod join;
-pub mod keyed;
 pub(crate) mod keys;
 pub mod linear;
+pub mod lsh;
 pub(crate) mod online;
 pub mod psm;
 #[doc(hidden)]

@@ -14,7 +14,7 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
-//! [`Keyed`](super::keyed::Keyed) is the index of band hashes; a [`Deduper`](crate::Deduper) joins all signatures.
+//! [`LshIndex`](super::lsh::LshIndex) is the index of band hashes; a [`Deduper`](crate::Deduper) joins all signatures.
 
 mod join;
 

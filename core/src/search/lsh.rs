@@ -23,11 +23,11 @@ pub const MOST: usize = 256;
 /// Slots are below.
 const SLOTS: u32 = 1 << 31;
 
-/// A growing index of documents by their keys. Slots are the caller's, who may give one again that was removed.
+/// A growing LSH index: it finds documents by their band hashes, the keys. Slots are the caller's, who may give one again that was removed.
 ///
 /// ```
 /// use simflip_core::minhash::{Family, MinHashParams, MinHasher, matches};
-/// use simflip_core::search::{bands::Banding, keyed::Keyed};
+/// use simflip_core::search::{bands::Banding, lsh::LshIndex};
 /// use simflip_core::{settings::FeatureKind, sketch::FeatureExtractor};
 ///
 /// let mut extractor = FeatureExtractor::new(FeatureKind::Words);
@@ -41,7 +41,7 @@ const SLOTS: u32 = 1 << 31;
 /// });
 ///
 /// let banding = Banding::choose(128, 0.6, 0.95)?;
-/// let mut index = Keyed::new(banding.bands);
+/// let mut index = LshIndex::new(banding.bands);
 /// index.insert(0, &banding.keys(&stored).collect::<Vec<_>>())?;
 /// let mut found = Vec::new();
 /// index.candidates(&banding.keys(&asked).collect::<Vec<_>>(), &mut found);
@@ -50,7 +50,7 @@ const SLOTS: u32 = 1 << 31;
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Keyed {
+pub struct LshIndex {
     /// The slots that have a document.
     filled: Bits,
     /// The number of these slots.
@@ -58,7 +58,7 @@ pub struct Keyed {
     tables: Vec<BucketTable>,
 }
 
-impl Keyed {
+impl LshIndex {
     /// An index of no documents, for documents of so many keys each.
     pub fn new(bands: usize) -> Self {
         Self { filled: Bits::default(), len: 0, tables: vec![BucketTable::default(); bands] }
@@ -118,7 +118,7 @@ impl Keyed {
 }
 
 #[doc(hidden)]
-impl Keyed {
+impl LshIndex {
     /// An index from tables of these slots, which ascend.
     pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
         let mut index = Self { tables, ..Self::default() };
@@ -240,7 +240,7 @@ mod tests {
     /// Inserts, removes and asks at random; slots that were removed are given again.
     fn check(seed: u64, steps: u64, bands: usize, values: &[u64], removed: u64) {
         let mut rng = SplitMix64::new(seed);
-        let (mut index, mut naive) = (Keyed::new(bands), Naive::default());
+        let (mut index, mut naive) = (LshIndex::new(bands), Naive::default());
         let (mut free, mut next, mut found) = (Vec::new(), 0, Vec::new());
         for step in 0..steps {
             let keys = document(&mut rng, bands, values);
@@ -295,20 +295,20 @@ mod tests {
     #[test]
     fn everything_can_go_and_come_back() {
         let mut rng = SplitMix64::new(1);
-        let mut index = Keyed::new(3);
+        let mut index = LshIndex::new(3);
         for _ in 0..3 {
             for slot in 0..2_000 {
                 index.insert(slot, &document(&mut rng, 3, &[1, 40, 1 << 30])).unwrap();
             }
             index.remove(&(0..2_000).collect::<Vec<_>>());
             assert!(index.is_empty());
-            assert_eq!(index.bytes(), Keyed::new(3).bytes());
+            assert_eq!(index.bytes(), LshIndex::new(3).bytes());
         }
     }
 
     #[test]
     fn a_question_about_a_template_looks_at_so_many_and_no_more() {
-        let mut index = Keyed::new(15);
+        let mut index = LshIndex::new(15);
         let mut keys: Vec<u32> = (0..15).collect();
         for slot in 0..100_000 {
             keys[14] = slot;
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let mut index = Keyed::new(2);
+        let mut index = LshIndex::new(2);
         index.insert(0, &[1, 2]).unwrap();
         assert!(index.insert(0, &[1, 2]).is_err() && index.insert(1, &[1]).is_err());
         assert!(index.insert(SLOTS, &[1, 2]).is_err());
