@@ -21,7 +21,7 @@ use simflip_core::search::bphs::{Bphs, BphsParams};
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
 use simflip_core::search::linear::Linear;
-use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::psm::{FlippedBits, Psm, PsmParams};
 use simflip_core::search::{HammingIndex, Mode, Query, Scratch, join};
 use simflip_core::settings::Settings;
 use simflip_core::simhash::SimHash;
@@ -230,7 +230,7 @@ fn searches(shapes: &mut Vec<Shape>) {
     let psm = PsmParams {
         budget: Some(9),
         radius: 3,
-        reading: Reading::P { key_bits: None },
+        flipped_bits: FlippedBits::Key { key_bits: None },
         ..PsmParams::default()
     };
     search(shapes, "hamming", "groups of PSM, 9 probes", Psm::new(stored, psm).expect("valid"), queries);

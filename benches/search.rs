@@ -9,7 +9,7 @@ use simflip_core::search::bphs::{Bphs, BphsParams};
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
 use simflip_core::search::linear::Linear;
-use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::psm::{FlippedBits, Psm, PsmParams};
 use simflip_core::search::{HammingIndex, Mode, Query, Scratch};
 use simflip_core::simhash::SimHash;
 use std::hint::black_box;
@@ -93,8 +93,8 @@ fn measure(
 }
 
 fn search(c: &mut Criterion) {
-    let p = Reading::P { key_bits: None };
-    let x = Reading::X { filter_bits: 8 };
+    let p = FlippedBits::Key { key_bits: None };
+    let x = FlippedBits::All { filter_bits: 8 };
     for (kind, skewed, expected) in [("uniform", false, UNIFORM), ("skewed", true, SKEWED)] {
         let workload = workload(skewed);
         let hashes = workload.hashes.hashes();
@@ -105,8 +105,9 @@ fn search(c: &mut Criterion) {
             measure(c, &workload, &format!("{kind}/bphs-{tables}"), &index, QUERIES, QUERIES);
         }
         let psm = [("psm-p/12 probes", p, 12), ("psm-x/370 probes", x, 370)];
-        for ((name, reading, budget), expected) in psm.into_iter().zip(expected) {
-            let params = PsmParams { budget: Some(budget), radius: RADIUS, reading, ..PsmParams::default() };
+        for ((name, flipped_bits, budget), expected) in psm.into_iter().zip(expected) {
+            let params =
+                PsmParams { budget: Some(budget), radius: RADIUS, flipped_bits, ..PsmParams::default() };
             let index = Psm::new(hashes, params).expect("valid");
             measure(c, &workload, &format!("{kind}/{name}"), &index, QUERIES, expected);
         }

@@ -18,7 +18,7 @@ use simflip::core::resemblance::{SetBits, estimate};
 use simflip::core::search::bphs::{Bphs, BphsParams};
 use simflip::core::search::dial::{Dial, DialParams};
 use simflip::core::search::lsh::LshIndex;
-use simflip::core::search::psm::{Psm, PsmParams, Reading};
+use simflip::core::search::psm::{FlippedBits, Psm, PsmParams};
 use simflip::core::search::{HammingIndex, Hit, Mode, Probing, Query, Scratch};
 use simflip::core::text::FeatureExtractor;
 use simflip::resources::thread_seconds;
@@ -166,7 +166,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut psm = Psm::new(
         &distinct,
-        PsmParams { radius: 3, reading: Reading::P { key_bits: None }, ..PsmParams::default() },
+        PsmParams { radius: 3, flipped_bits: FlippedBits::Key { key_bits: None }, ..PsmParams::default() },
     )?;
     let probes = hashed.probes(&psm, choose);
     for recall in [0.99, 0.95, 0.9, 0.8] {

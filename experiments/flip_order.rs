@@ -253,7 +253,7 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::Xoshiro256PlusPlus;
     use rand::seq::SliceRandom;
-    use simflip::search::psm::{Psm, PsmParams, Reading};
+    use simflip::search::psm::{FlippedBits, Psm, PsmParams};
     use simflip::search::{HammingIndex, Mode, Query, Scratch};
 
     /// The share of the pairs that an index finds from their first side.
@@ -283,8 +283,8 @@ mod tests {
             let places = flips(&forward, &searches.weights, u64::MAX << (64 - bits), 0..=RADIUS, order);
             places.iter().filter(|&&place| place <= budget).count() as f64 / forward.len() as f64
         };
-        let reading = Reading::P { key_bits: Some(bits) };
-        let params = PsmParams { budget: Some(budget), radius: RADIUS, reading, ..PsmParams::default() };
+        let flipped_bits = FlippedBits::Key { key_bits: Some(bits) };
+        let params = PsmParams { budget: Some(budget), radius: RADIUS, flipped_bits, ..PsmParams::default() };
         let index = || Psm::new(hashes, params).unwrap();
         assert_eq!(found_by(&index(), &pairs, hashes), reported(Order::Vosh(FlipCost::Abs)));
         let fixed = StaticOrder::new(bits as usize, 0..=RADIUS, FlipCost::Abs, usize::MAX);

@@ -78,7 +78,7 @@ fn expected_order_statistics(n: usize) -> Vec<f64> {
 mod tests {
     use super::*;
     use simflip::search::linear::Linear;
-    use simflip::search::psm::{Psm, PsmParams, Reading};
+    use simflip::search::psm::{FlippedBits, Psm, PsmParams};
     use simflip::search::{HammingIndex, Mode, Query, Scratch};
     use simflip_core::internal::NearPairs;
     use std::collections::HashSet;
@@ -121,9 +121,9 @@ mod tests {
         hashes.sort_unstable();
         hashes.dedup();
         let linear = Linear::new(&hashes, 3).unwrap();
-        let reading = Reading::P { key_bits: Some(9) };
+        let flipped_bits = FlippedBits::Key { key_bits: Some(9) };
         let index = |budget| {
-            let psm = Psm::new(&hashes, PsmParams { reading, budget, ..PsmParams::default() }).unwrap();
+            let psm = Psm::new(&hashes, PsmParams { flipped_bits, budget, ..PsmParams::default() }).unwrap();
             let sets = StaticOrder::new(9, 0..=3, FlipCost::Abs, usize::MAX);
             psm.with_rank_sets(sets.ranks())
         };

@@ -22,7 +22,7 @@ use simflip::search::bphs::{Bphs, BphsParams};
 use simflip::search::dial::{Dial, DialParams};
 use simflip::search::distinct::DistinctHashes;
 use simflip::search::linear::Linear;
-use simflip::search::psm::{Psm, PsmParams, Reading};
+use simflip::search::psm::{FlippedBits, Psm, PsmParams};
 use simflip::search::{Cost, HammingIndex, Mode, Probing, Query, Scratch};
 use simflip::simhash::SimHash;
 use simflip::simhash::volatility::FlipCost;
@@ -362,13 +362,16 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams { cost: FlipCost::Abs, radius, reading, ..PsmParams::default() };
+        let psm =
+            |flipped_bits| PsmParams { cost: FlipCost::Abs, radius, flipped_bits, ..PsmParams::default() };
         Ok(match self {
             Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
-            Self::PsmX { filter_bits } => Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }))?),
+            Self::PsmX { filter_bits } => {
+                Built::Psm(Psm::new(hashes, psm(FlippedBits::All { filter_bits }))?)
+            }
             Self::PsmP { fewer, order } => {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
-                let index = Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }))?;
+                let index = Psm::new(hashes, psm(FlippedBits::Key { key_bits: Some(bits) }))?;
                 Built::Psm(match order {
                     FlipOrder::Vosh => index,
                     FlipOrder::Static => {
@@ -447,7 +450,7 @@ pub fn usual_budgets(workload: &Workload, hashes: &[u64]) -> Result<[u32; 2]> {
         hashes,
         PsmParams {
             radius: workload.searches.distance,
-            reading: Reading::P { key_bits: None },
+            flipped_bits: FlippedBits::Key { key_bits: None },
             ..PsmParams::default()
         },
     )?;

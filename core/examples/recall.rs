@@ -10,7 +10,7 @@ use simflip_core::calibrate::{SampleParams, recall};
 use simflip_core::search::Probing;
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
-use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::psm::{FlippedBits, Psm, PsmParams};
 use simflip_core::{Settings, Sketcher};
 
 fn main() -> simflip_core::Result<()> {
@@ -29,7 +29,7 @@ fn main() -> simflip_core::Result<()> {
     let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
     let psm = Psm::new(
         distinct.hashes(),
-        PsmParams { radius: 6, reading: Reading::P { key_bits: None }, ..PsmParams::default() },
+        PsmParams { radius: 6, flipped_bits: FlippedBits::Key { key_bits: None }, ..PsmParams::default() },
     )?;
     let dial = Dial::new(distinct.hashes(), DialParams { radius: 6, tables: 3, ..DialParams::default() })?;
     let indexes: [Box<dyn Probing>; 2] = [Box::new(psm), Box::new(dial)];

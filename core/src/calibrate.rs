@@ -96,7 +96,7 @@ struct Traced {
 /// use simflip_core::calibrate::{Calibration, SampleParams, recall};
 /// use simflip_core::search::Probing;
 /// use simflip_core::search::distinct::DistinctHashes;
-/// use simflip_core::search::psm::{Psm, PsmParams, Reading};
+/// use simflip_core::search::psm::{Psm, PsmParams, FlippedBits};
 /// use simflip_core::{Settings, Sketcher};
 ///
 /// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
@@ -104,7 +104,7 @@ struct Traced {
 /// let sketches: Vec<_> = texts.map(|text| sketcher.simhash(&text).0).collect();
 /// let hashes: Vec<u64> = sketches.iter().map(|sketch| sketch.hash).collect();
 /// let distinct = DistinctHashes::new(&hashes);
-/// let params = PsmParams { radius: 3, reading: Reading::P { key_bits: None }, ..PsmParams::default() };
+/// let params = PsmParams { radius: 3, flipped_bits: FlippedBits::Key { key_bits: None }, ..PsmParams::default() };
 /// let mut index = Psm::new(distinct.hashes(), params)?;
 /// let weights = |slot| sketches[distinct.members(slot)[0].0 as usize].weights;
 /// let shares = [0.9, 0.95];

@@ -11,7 +11,7 @@ use crate::minhash::{Family, MinHashParams};
 use crate::search::bands::Banding;
 use crate::search::bphs::BphsParams;
 use crate::search::hash_bands;
-use crate::search::psm::{self, Reading};
+use crate::search::psm::{self, FlippedBits};
 use crate::simhash::BITS;
 use crate::text::Extraction;
 #[doc(inline)]
@@ -159,7 +159,7 @@ pub enum Generator {
         /// The share of the pairs within the distance to find.
         recall: Recall,
         /// Where bits are flipped.
-        reading: Reading,
+        flipped_bits: FlippedBits,
     },
     /// A query for each hash: block-permuted tables, exact (Manku, Jain & Das Sarma 2007).
     Bphs {
@@ -421,7 +421,7 @@ impl Settings {
             generator: Generator::Psm {
                 distance: PAPER_DISTANCE,
                 recall: Recall::AtLeast(USUAL_RECALL),
-                reading: Reading::P { key_bits: None },
+                flipped_bits: FlippedBits::Key { key_bits: None },
             },
             verification: Verification::None,
             ..Self::simhash()
@@ -717,13 +717,15 @@ impl Generator {
             Some(Recall::Probes(0)) => return Err(Error::parameter("budget", 0, "at least 1 probe")),
             _ => {}
         }
-        if let (&Self::Psm { distance, reading, .. }, Some(share)) =
+        if let (&Self::Psm { distance, flipped_bits, .. }, Some(share)) =
             (self, self.recall().and_then(Recall::share))
         {
-            check_sets(distance, reading, share)?;
+            check_sets(distance, flipped_bits, share)?;
         }
         let bits = match *self {
-            Self::Dial { key_bits, .. } | Self::Psm { reading: Reading::P { key_bits }, .. } => key_bits,
+            Self::Dial { key_bits, .. } | Self::Psm { flipped_bits: FlippedBits::Key { key_bits }, .. } => {
+                key_bits
+            }
             _ => None,
         };
         if let Some(bits) = bits.filter(|bits| !(1..=BITS as u32).contains(bits)) {
@@ -743,13 +745,13 @@ impl Generator {
 
 /// Refuses an exhaustive search of one table that would take too many sets of flips. Any recall may come to it, unless
 /// a number of probes is given.
-fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
+fn check_sets(distance: u32, flipped_bits: FlippedBits, recall: f64) -> Result<()> {
     /// Sets of flips a query: at distance 5 all 64 bits have 8.3 million.
     const MOST: u128 = 1 << 24;
     // A key of the default length has fewer bits than this in any corpus that fits a machine.
-    let bits = match reading {
-        Reading::X { .. } => BITS as u32,
-        Reading::P { key_bits } => key_bits.unwrap_or(24).min(BITS as u32),
+    let bits = match flipped_bits {
+        FlippedBits::All { .. } => BITS as u32,
+        FlippedBits::Key { key_bits } => key_bits.unwrap_or(24).min(BITS as u32),
     };
     let all = psm::number_of_sets(bits, distance);
     if all <= MOST {
@@ -961,9 +963,9 @@ mod tests {
         for without in [Settings::minhash(0.8), Settings::both(0.8), Settings::one_bit(64, 0.8)] {
             assert_eq!(refused(&Settings { generator: of_hashes, ..without }), "search");
         }
-        let psm = |distance, recall, reading| Generator::Psm { distance, recall, reading };
-        let (whole, leading) = (Reading::X { filter_bits: 8 }, Reading::P { key_bits: None });
-        assert_eq!(simhash(psm(15, Recall::Exact, Reading::P { key_bits: Some(64) })), "recall");
+        let psm = |distance, recall, flipped_bits| Generator::Psm { distance, recall, flipped_bits };
+        let (whole, leading) = (FlippedBits::All { filter_bits: 8 }, FlippedBits::Key { key_bits: None });
+        assert_eq!(simhash(psm(15, Recall::Exact, FlippedBits::Key { key_bits: Some(64) })), "recall");
         assert_eq!(simhash(psm(6, Recall::AtLeast(0.5), whole)), "recall");
         assert_eq!(simhash(psm(15, Recall::Probes(1_000), whole)), "");
         assert_eq!(
@@ -1006,7 +1008,11 @@ mod tests {
         }
         for generator in [
             Generator::Dial { distance: 12, recall: Recall::Probes(40), key_bits: Some(14) },
-            Generator::Psm { distance: 3, recall: Recall::Exact, reading: Reading::X { filter_bits: 8 } },
+            Generator::Psm {
+                distance: 3,
+                recall: Recall::Exact,
+                flipped_bits: FlippedBits::All { filter_bits: 8 },
+            },
             Generator::Bphs { distance: 4, tables: None },
             Generator::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
         ] {

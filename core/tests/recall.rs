@@ -6,7 +6,7 @@ use simflip_core::hash::SplitMix64;
 use simflip_core::search::dial::{Dial, DialParams};
 use simflip_core::search::distinct::DistinctHashes;
 use simflip_core::search::linear::Linear;
-use simflip_core::search::psm::{Psm, PsmParams, Reading};
+use simflip_core::search::psm::{FlippedBits, Psm, PsmParams};
 use simflip_core::search::{HammingIndex, Mode, Probing, Query, Scratch};
 use simflip_core::simhash::{BITS, SimHash};
 
@@ -64,14 +64,16 @@ impl Documents {
 }
 
 fn indexes(hashes: &[u64]) -> Vec<Box<dyn Probing>> {
-    let psm = |reading| Psm::new(hashes, PsmParams { radius: 3, reading, ..PsmParams::default() }).unwrap();
-    let in_key = psm(Reading::P { key_bits: Some(14) });
+    let psm = |flipped_bits| {
+        Psm::new(hashes, PsmParams { radius: 3, flipped_bits, ..PsmParams::default() }).unwrap()
+    };
+    let in_key = psm(FlippedBits::Key { key_bits: Some(14) });
     // All sets of at most three of the fourteen bits, whatever their order is.
     let sets: Vec<u64> = (0u64..1 << 14).filter(|set| set.count_ones() <= 3).collect();
     vec![
         Box::new(in_key.clone().with_rank_sets(sets)),
         Box::new(in_key),
-        Box::new(psm(Reading::X { filter_bits: 4 })),
+        Box::new(psm(FlippedBits::All { filter_bits: 4 })),
         Box::new(Dial::new(hashes, DialParams { radius: 3, tables: 2, ..DialParams::default() }).unwrap()),
         Box::new(Dial::new(hashes, DialParams { radius: 3, tables: 3, ..DialParams::default() }).unwrap()),
     ]

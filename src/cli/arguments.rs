@@ -9,7 +9,7 @@ use simflip::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, NamedBy, ReadOptio
 use simflip::hash::FeatureHash;
 use simflip::pipeline::Ignored;
 use simflip::search::bands::Banding;
-use simflip::search::psm::Reading;
+use simflip::search::psm::FlippedBits;
 use simflip::settings::{
     BandShape, FARTHEST_JOINED, Generator, Measure, NOISY, PAPER_DISTANCE, Recall, Settings, Sketches,
     USUAL_BITS, USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY, Verification,
@@ -570,11 +570,11 @@ impl<'a> Given<'a> {
             (Generator::Join { distance }, Generator::Dial { distance, recall, key_bits: *key_bits });
         Ok(match own.or(*search) {
             Some(SearchName::Psm) => {
-                let reading = match index {
-                    Some(IndexName::AllBits) => Reading::X { filter_bits: 8 },
-                    None | Some(IndexName::OneTable) => Reading::P { key_bits: *key_bits },
+                let flipped_bits = match index {
+                    Some(IndexName::AllBits) => FlippedBits::All { filter_bits: 8 },
+                    None | Some(IndexName::OneTable) => FlippedBits::Key { key_bits: *key_bits },
                 };
-                Generator::Psm { distance: published, recall, reading }
+                Generator::Psm { distance: published, recall, flipped_bits }
             }
             Some(SearchName::Dial) => dial,
             Some(SearchName::Bphs) => Generator::Bphs { distance: published, tables: *tables },
@@ -631,7 +631,7 @@ impl<'a> Given<'a> {
         let signed = matches!(generator, Generator::Bands { .. });
         let weighs = !signed && !keyed || verify == Some(VerifyName::Cosine);
         let bands = signed || generator == Generator::Keys;
-        let whole = matches!(generator, Generator::Psm { reading: Reading::X { .. }, .. });
+        let whole = matches!(generator, Generator::Psm { flipped_bits: FlippedBits::All { .. }, .. });
         let resembles = keyed
             || signed
             || matches!(verify, Some(VerifyName::Weights | VerifyName::Jaccard))
@@ -939,9 +939,9 @@ enum PresetName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    /// Flip bits in the key of one table (our reading P of the paper)
+    /// Flip bits in the key of one table (our first reading of the paper)
     OneTable,
-    /// Flip any of the 64 bits (our reading X of the paper)
+    /// Flip any of the 64 bits (our other reading)
     AllBits,
 }
 

@@ -315,7 +315,7 @@ fn is_in_command(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simflip::search::psm::Reading;
+    use simflip::search::psm::FlippedBits;
     use simflip::settings::{Generator, PAPER_DISTANCE};
 
     fn options(typed: &str) -> Vec<OsString> {
@@ -351,7 +351,10 @@ mod tests {
         assert_eq!(settings(paper), Settings::paper());
         let generator = settings("--method=psm --index=all-bits").generator;
         assert!(
-            matches!(generator, Generator::Psm { distance: PAPER_DISTANCE, reading: Reading::X { .. }, .. }),
+            matches!(
+                generator,
+                Generator::Psm { distance: PAPER_DISTANCE, flipped_bits: FlippedBits::All { .. }, .. }
+            ),
             "{generator:?}"
         );
     }

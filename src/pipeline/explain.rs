@@ -18,7 +18,7 @@ use crate::report::explanation::{
     BOTH, Banded, Both, DifferingBit, ExplainedDocument, Explanation, Methods, PairFigures, PsmTrace,
     index_of_two, index_over, opinion_of_text, opinions, weighed_by, weights_from,
 };
-use crate::search::psm::{Psm, PsmParams, Reading};
+use crate::search::psm::{FlippedBits, Psm, PsmParams};
 use crate::search::{Probing, Query};
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::volatility::{FlipCost, Volatility};
@@ -217,7 +217,7 @@ pub fn explain_texts(
         // key.
         let of_all_bits = Psm::new(
             &[],
-            PsmParams { radius, reading: Reading::X { filter_bits: 0 }, ..PsmParams::default() },
+            PsmParams { radius, flipped_bits: FlippedBits::All { filter_bits: 0 }, ..PsmParams::default() },
         )?;
         let differing = hashes[0].hash ^ hashes[1].hash;
         let probes = [0, 1].map(|side| of_all_bits.probe_of(differing, &hashes[side].weights, MOST_PROBES));

@@ -17,7 +17,7 @@ use simflip_core::id::{Cluster, Document};
 use simflip_core::minhash::one_bit;
 use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
 use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, standard_error_between};
-use simflip_core::search::psm::Reading;
+use simflip_core::search::psm::FlippedBits;
 use simflip_core::settings::{BandShape, Generator, Measure, Settings, Sketches, Verification};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,8 +64,8 @@ pub fn method_name(settings: &Settings) -> &'static str {
 /// The index of a generator that probes, as `--index` spells it.
 pub(crate) fn index_name(generator: &Generator) -> &'static str {
     match generator {
-        Generator::Psm { reading: Reading::P { .. }, .. } => "one-table",
-        Generator::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+        Generator::Psm { flipped_bits: FlippedBits::Key { .. }, .. } => "one-table",
+        Generator::Psm { flipped_bits: FlippedBits::All { .. }, .. } => "all-bits",
         _ => "dial",
     }
 }

@@ -66,8 +66,9 @@ impl Probed {
                 let dial = Dial::new(hashes, dial_params(hashes.len(), distance, recall, key_bits)?)?;
                 Ok(Self { index: Box::new(dial), exact: None })
             }
-            Generator::Psm { distance, reading, .. } => {
-                let psm = Psm::new(hashes, PsmParams { radius: distance, reading, ..PsmParams::default() })?;
+            Generator::Psm { distance, flipped_bits, .. } => {
+                let psm =
+                    Psm::new(hashes, PsmParams { radius: distance, flipped_bits, ..PsmParams::default() })?;
                 Ok(Self { index: Box::new(psm), exact: Some(exact(hashes, distance)?) })
             }
             _ => {

@@ -290,7 +290,7 @@ mod tests {
     use super::bphs::{Bphs, BphsParams};
     use super::dial::{Dial, DialParams};
     use super::linear::Linear;
-    use super::psm::{Psm, PsmParams, Reading};
+    use super::psm::{FlippedBits, Psm, PsmParams};
     use super::*;
     use crate::hash::SplitMix64;
     use crate::id::Id;
@@ -321,8 +321,8 @@ mod tests {
         index.with_rank_sets(sets)
     }
 
-    fn psm(hashes: &[u64], radius: u32, reading: Reading, fixed: bool) -> Box<dyn HammingIndex> {
-        Box::new(psm_of(hashes, PsmParams { radius, reading, ..PsmParams::default() }, fixed))
+    fn psm(hashes: &[u64], radius: u32, flipped_bits: FlippedBits, fixed: bool) -> Box<dyn HammingIndex> {
+        Box::new(psm_of(hashes, PsmParams { radius, flipped_bits, ..PsmParams::default() }, fixed))
     }
 
     /// Every kind of index that is exact at this radius and quick enough for a test.
@@ -336,7 +336,7 @@ mod tests {
         }
         for fixed in [false, true] {
             for key_bits in [None, Some(1), Some(9)] {
-                indexes.push(psm(hashes, radius, Reading::P { key_bits }, fixed));
+                indexes.push(psm(hashes, radius, FlippedBits::Key { key_bits }, fixed));
             }
         }
         for (tables, key_bits) in [(1, None), (2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
@@ -349,9 +349,9 @@ mod tests {
             }
         }
         if radius <= 1 {
-            indexes.push(psm(hashes, radius, Reading::P { key_bits: Some(64) }, false));
+            indexes.push(psm(hashes, radius, FlippedBits::Key { key_bits: Some(64) }, false));
             for filter_bits in [0, 4, 64] {
-                indexes.push(psm(hashes, radius, Reading::X { filter_bits }, false));
+                indexes.push(psm(hashes, radius, FlippedBits::All { filter_bits }, false));
             }
         }
         indexes
@@ -503,7 +503,7 @@ mod tests {
         ]);
         hashes.push(flip(query, &[1, 2, 3, 4]));
         let hashes = distinct(hashes);
-        let index = psm(&hashes, 3, Reading::X { filter_bits: 8 }, false);
+        let index = psm(&hashes, 3, FlippedBits::All { filter_bits: 8 }, false);
         let weights = weights(5);
         check(&*index, &hashes, Query { hash: query, weights: &weights }, &mut Scratch::default());
         let mut hits = Vec::new();
@@ -522,9 +522,9 @@ mod tests {
         let weights = weights(17);
         let query = Query { hash: query, weights: &weights };
         let mut scratch = Scratch::default();
-        for reading in [Reading::X { filter_bits: 4 }, Reading::P { key_bits: Some(10) }] {
+        for flipped_bits in [FlippedBits::All { filter_bits: 4 }, FlippedBits::Key { key_bits: Some(10) }] {
             for fixed in [false, true] {
-                let params = PsmParams { reading, ..PsmParams::default() };
+                let params = PsmParams { flipped_bits, ..PsmParams::default() };
                 let mut trace = Vec::new();
                 psm_of(&hashes, params, fixed).answer(
                     &[query],
@@ -549,7 +549,7 @@ mod tests {
                     let mut hits = Vec::new();
                     let cost = index.search(query, Mode::All, &mut scratch, &mut hits);
                     let within = trace.iter().filter(|(_, step)| *step <= budget).map(|(hit, _)| *hit);
-                    assert!(hits.iter().copied().eq(within), "{reading:?} {fixed} {budget}");
+                    assert!(hits.iter().copied().eq(within), "{flipped_bits:?} {fixed} {budget}");
                     assert_eq!(cost.probes, index.all_probes().min(u64::from(budget)));
                 }
             }

@@ -3,9 +3,9 @@
 //!
 //! The paper's description of the online search leaves open where bits are flipped. Both readings are ours:
 //!
-//! - [`Reading::X`]: over all 64 bits. A flipped hash is looked up for equality; a bit array, indexed by a
+//! - [`FlippedBits::All`]: over all 64 bits. A flipped hash is looked up for equality; a bit array, indexed by a
 //!   hash of the hash, ends most probes that find nothing.
-//! - [`Reading::P`]: over the leading p bits, the key. All hashes with the flipped key are
+//! - [`FlippedBits::Key`]: over the leading p bits, the key. All hashes with the flipped key are
 //!   compared with the query.
 //!
 //! Flips come in one order over all sizes from 0 to h. With a budget for every set of at most h
@@ -29,14 +29,14 @@ use crate::{Error, Result};
 /// The bits that a PSM index flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reading {
+pub enum FlippedBits {
     /// Over all 64 bits.
-    X {
+    All {
         /// Bits per stored hash of the array that ends empty probes, at most 64; 0 for none.
         filter_bits: u32,
     },
     /// Over the leading bits only.
-    P {
+    Key {
         /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight
         /// of n evenly spread hashes share a key.
         key_bits: Option<u32>,
@@ -50,7 +50,7 @@ pub struct PsmParams {
     /// h: the largest distance of a match.
     pub radius: u32,
     /// Where bits are flipped.
-    pub reading: Reading,
+    pub flipped_bits: FlippedBits,
     /// The cost of a flip.
     pub cost: FlipCost,
     /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
@@ -59,7 +59,12 @@ pub struct PsmParams {
 
 impl Default for PsmParams {
     fn default() -> Self {
-        Self { radius: 3, reading: Reading::P { key_bits: None }, cost: FlipCost::Abs, budget: None }
+        Self {
+            radius: 3,
+            flipped_bits: FlippedBits::Key { key_bits: None },
+            cost: FlipCost::Abs,
+            budget: None,
+        }
     }
 }
 
@@ -132,12 +137,12 @@ impl Psm {
             return Err(Error::parameter("radius", params.radius, "at most 64"));
         }
         let cells = log2(hashes.len());
-        let (key_bits, among, filter_bits) = match params.reading {
-            Reading::X { filter_bits: bits @ 65.. } => {
+        let (key_bits, among, filter_bits) = match params.flipped_bits {
+            FlippedBits::All { filter_bits: bits @ 65.. } => {
                 return Err(Error::parameter("filter-bits", bits, "0 to 64"));
             }
-            Reading::X { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
-            Reading::P { key_bits } => match key_bits.unwrap_or_else(|| usual_key_bits(hashes.len())) {
+            FlippedBits::All { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
+            FlippedBits::Key { key_bits } => match key_bits.unwrap_or_else(|| usual_key_bits(hashes.len())) {
                 bits @ 1..=64 => (bits, KeyBits::leading(bits).mask(), 0),
                 bits => return Err(Error::parameter("key-bits", bits, "1 to 64")),
             },
@@ -197,7 +202,7 @@ impl Psm {
         }
     }
 
-    /// Reading X: looks flipped hashes up, in groups whose memory accesses overlap.
+    /// Looks hashes up in which any of the 64 bits are flipped, in groups whose memory accesses overlap.
     fn run_equal(
         &self,
         query: Query<'_>,
@@ -316,9 +321,9 @@ impl Buckets for Psm {
 
 impl HammingIndex for Psm {
     fn name(&self) -> String {
-        match self.params.reading {
-            Reading::X { filter_bits } => format!("psm-x/{filter_bits}"),
-            Reading::P { .. } => format!("psm-p{}", self.key_bits()),
+        match self.params.flipped_bits {
+            FlippedBits::All { filter_bits } => format!("psm-x/{filter_bits}"),
+            FlippedBits::Key { .. } => format!("psm-p{}", self.key_bits()),
         }
     }
 
@@ -341,7 +346,7 @@ impl HammingIndex for Psm {
         scratch: &mut Scratch,
         found: &mut dyn FnMut(Match),
     ) -> Cost {
-        if let Reading::P { .. } = self.params.reading {
+        if let FlippedBits::Key { .. } = self.params.flipped_bits {
             return scratch.answer(self, queries, mode, found);
         }
         let mut cost = Cost::default();
@@ -402,13 +407,13 @@ mod tests {
 
     #[test]
     fn the_number_of_all_probes() {
-        let probes = |radius, reading| {
-            Psm::new(&[1], PsmParams { radius, reading, ..PsmParams::default() }).unwrap().all_probes()
+        let probes = |radius, flipped_bits| {
+            Psm::new(&[1], PsmParams { radius, flipped_bits, ..PsmParams::default() }).unwrap().all_probes()
         };
-        assert_eq!(probes(3, Reading::X { filter_bits: 4 }), 1 + 64 + 2_016 + 41_664);
-        assert_eq!(probes(1, Reading::P { key_bits: Some(24) }), 25);
-        assert_eq!(probes(9, Reading::P { key_bits: Some(3) }), 8);
-        assert_eq!(probes(64, Reading::P { key_bits: Some(64) }), u64::MAX);
+        assert_eq!(probes(3, FlippedBits::All { filter_bits: 4 }), 1 + 64 + 2_016 + 41_664);
+        assert_eq!(probes(1, FlippedBits::Key { key_bits: Some(24) }), 25);
+        assert_eq!(probes(9, FlippedBits::Key { key_bits: Some(3) }), 8);
+        assert_eq!(probes(64, FlippedBits::Key { key_bits: Some(64) }), u64::MAX);
     }
 
     #[test]
@@ -416,9 +421,9 @@ mod tests {
         let default = PsmParams::default();
         for params in [
             PsmParams { radius: 65, ..default },
-            PsmParams { reading: Reading::X { filter_bits: 65 }, ..default },
-            PsmParams { reading: Reading::P { key_bits: Some(0) }, ..default },
-            PsmParams { reading: Reading::P { key_bits: Some(65) }, ..default },
+            PsmParams { flipped_bits: FlippedBits::All { filter_bits: 65 }, ..default },
+            PsmParams { flipped_bits: FlippedBits::Key { key_bits: Some(0) }, ..default },
+            PsmParams { flipped_bits: FlippedBits::Key { key_bits: Some(65) }, ..default },
             PsmParams { cost: FlipCost::LogOdds { cot_theta: -1.0 }, ..default },
         ] {
             assert!(Psm::new(&[1], params).is_err(), "{params:?}");

@@ -6,7 +6,7 @@
 //! - [`Batch::psm`] makes the probes of all queries, sorts them by key, and merges them with the ascending stored
 //!   hashes. The abstract and the slides of Sood & Loguinov (2011) name a batch mode of PSM and plot its speed. They
 //!   do not describe it; this is our reading. Flips are made in the leading p bits, as in
-//!   [`Reading::P`](super::psm::Reading::P).
+//!   [`FlippedBits::Key`](super::psm::FlippedBits::Key).
 //! - [`Batch::bphs`] is the batch mode of Manku, Jain & Das Sarma (2007): tables over the queries, in which every
 //!   stored hash is looked up. It is exact.
 //!
