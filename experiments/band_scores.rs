@@ -344,7 +344,7 @@ fn by_people(path: &Path, file: &str, corpora: &[&Corpus]) -> Result<Right> {
     }
     let text = |document: u32| *first.get(&document).unwrap_or(&document);
     let of = |wanted: &[Judgement]| -> HashSet<(u32, u32)> {
-        let pairs = pairs.iter().filter(|pair| wanted.contains(&pair.verdict));
+        let pairs = pairs.iter().filter(|pair| wanted.contains(&pair.judgement));
         let texts = pairs.map(|pair| [pair.a, pair.b].map(|document| text(document.number())));
         texts.map(|[a, b]| (a.min(b), a.max(b))).collect()
     };

@@ -3,7 +3,7 @@
 use crate::cli::{corpus, simflip};
 use predicates::prelude::*;
 use serde_json::{Value, json};
-use simflip::seen::{Access, LONGEST_NAME, REQUESTS, Reply, Request, Seen, SeenParams, Verdict};
+use simflip::seen::{Access, AnswerKind, LONGEST_NAME, REQUESTS, Reply, Request, Seen, SeenParams};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -548,7 +548,7 @@ fn filled(folder: &Path, pages: u64) -> Vec<u64> {
     for page in 0..pages {
         let name = format!("page {page}");
         let reply = ask(&mut seen, &mut sketcher, &name, &text(page, 0));
-        assert_eq!(reply.verdict, Verdict::New);
+        assert_eq!(reply.kind, AnswerKind::New);
         lengths.push(seen.stored_bytes().1);
     }
     lengths
@@ -572,10 +572,10 @@ fn known(folder: &Path, pages: u64) -> Vec<bool> {
     (0..pages)
         .map(|page| {
             let reply = seen.ask(&request("?"), &sketcher.sketch(&text(page, 0))).unwrap();
-            if reply.verdict == Verdict::Same {
+            if reply.kind == AnswerKind::Same {
                 assert_eq!(reply.earlier.as_deref(), Some(&*format!("page {page}")));
             }
-            reply.verdict == Verdict::Same
+            reply.kind == AnswerKind::Same
         })
         .collect()
 }
@@ -659,7 +659,7 @@ fn answers_that_were_not_delivered_are_taken_back_or_in_doubt() {
     seen.withdraw(2).unwrap();
     let check = |seen: &Seen, sketcher: &mut Sketcher| {
         let mut of = |page| seen.ask(&request("?"), &sketcher.sketch(&text(page, 0))).unwrap();
-        assert_eq!([of(2).verdict, of(3).verdict], [Verdict::Same, Verdict::New]);
+        assert_eq!([of(2).kind, of(3).kind], [AnswerKind::Same, AnswerKind::New]);
         assert_eq!([of(0).seen, of(1).seen], [9, 5]);
     };
     check(&seen, &mut sketcher);
@@ -669,7 +669,7 @@ fn answers_that_were_not_delivered_are_taken_back_or_in_doubt() {
     check(&seen, &mut sketcher);
     // Committed, and then nothing is heard of the process.
     let reply = seen.ask_and_add(&request("e"), &sketcher.sketch(&text(0, 1))).unwrap();
-    assert_eq!(reply.verdict, Verdict::Near);
+    assert_eq!(reply.kind, AnswerKind::Near);
     seen.commit().unwrap();
     drop(seen);
     for restarts in 0..3 {
@@ -681,7 +681,7 @@ fn answers_that_were_not_delivered_are_taken_back_or_in_doubt() {
         }
         // Another page, and another text of the same page, are no such request.
         let other = seen.ask(&request("f"), &sketcher.sketch(&text(0, 1))).unwrap();
-        assert_eq!((other.verdict, other.again), (Verdict::Same, false));
+        assert_eq!((other.kind, other.again), (AnswerKind::Same, false));
         let again = seen.ask_and_add(&request("e"), &sketcher.sketch(&text(0, 1))).unwrap();
         assert_eq!(again, Reply { again: true, ..reply.clone() });
         seen.commit().unwrap();
@@ -696,12 +696,12 @@ fn answers_that_were_not_delivered_are_taken_back_or_in_doubt() {
         }
     }
     let mut seen = open();
-    assert_eq!(ask(&mut seen, &mut sketcher, "e", &text(0, 1)).verdict, Verdict::Same);
+    assert_eq!(ask(&mut seen, &mut sketcher, "e", &text(0, 1)).kind, AnswerKind::Same);
     // What was never committed is not there.
     seen.ask_and_add(&request("g"), &sketcher.sketch(&text(50, 0))).unwrap();
     drop(seen);
     let seen = Seen::open(&index, Access::Read, None).unwrap();
-    assert_eq!(seen.ask(&request("?"), &sketcher.sketch(&text(50, 0))).unwrap().verdict, Verdict::New);
+    assert_eq!(seen.ask(&request("?"), &sketcher.sketch(&text(50, 0))).unwrap().kind, AnswerKind::New);
 }
 
 #[test]
@@ -845,8 +845,8 @@ fn no_answer_tells_of_what_was_removed() {
             seen.delivered().unwrap();
             reply
         });
-        assert!(!first.again && first.verdict != Verdict::Same, "{first:?}");
-        assert_eq!(second.verdict, Verdict::Same);
+        assert!(!first.again && first.kind != AnswerKind::Same, "{first:?}");
+        assert_eq!(second.kind, AnswerKind::Same);
     }
     // What no page has as its name, but an answer in the log.
     asked(&mut seen, "a third name", None, 7, 0);
@@ -939,12 +939,12 @@ fn a_request_whose_name_is_used_again_is_the_newest() {
         asked(&number.to_string(), &copy);
     }
     let other = sketcher.sketch(&text(1, 0));
-    assert_eq!(asked("first", &other).verdict, Verdict::New);
+    assert_eq!(asked("first", &other).kind, AnswerKind::New);
     for number in REQUESTS / 2..REQUESTS + 9 {
         asked(&number.to_string(), &copy);
     }
     let again = asked("first", &other);
-    assert_eq!((again.verdict, again.again), (Verdict::New, true));
+    assert_eq!((again.kind, again.again), (AnswerKind::New, true));
 }
 
 #[test]
@@ -1023,8 +1023,8 @@ fn a_snapshot_that_is_made_while_pages_come_and_go_loses_nothing() {
             let name = format!("page {page}");
             let request = Request { name: &name, seen: at, ..Request::default() };
             let reply = seen.ask_and_add(&request, &sketcher.sketch(&text(page, 0))).unwrap();
-            let verdict = if model.contains_key(&page) { Verdict::Same } else { Verdict::New };
-            assert!(reply.verdict == verdict || reply.again, "{reply:?}");
+            let kind = if model.contains_key(&page) { AnswerKind::Same } else { AnswerKind::New };
+            assert!(reply.kind == kind || reply.again, "{reply:?}");
             if let (Some(unsynced), _) = seen.commit_and_send().unwrap() {
                 unsynced.sync().unwrap();
             }
@@ -1132,7 +1132,7 @@ fn no_answer_in_a_snapshot_tells_of_what_was_removed_while_it_was_made() {
     let mut seen = open();
     assert_eq!(asked(&mut seen, "near", 0, 1), Reply { earlier: None, again: true, ..near });
     let gone = asked(&mut seen, "gone", 0, 0);
-    assert!(!gone.again && gone.verdict == Verdict::Near, "{gone:?}");
+    assert!(!gone.again && gone.kind == AnswerKind::Near, "{gone:?}");
 }
 
 #[test]

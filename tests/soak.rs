@@ -484,7 +484,7 @@ fn nothing_is_lost_and_no_answer_is_wrong_while_it_is_stopped_and_killed() {
             let name = format!("https://client-{}.example/{page}", model.own);
             let request = Request { name: &name, ..Request::default() };
             let reply = seen.ask(&request, &sketcher.sketch(&text)).unwrap();
-            assert_eq!((reply.verdict.name(), reply.earlier.as_deref()), ("same", Some(&name[..])));
+            assert_eq!((reply.kind.name(), reply.earlier.as_deref()), ("same", Some(&name[..])));
             stored += 1;
         }
     }

@@ -140,7 +140,7 @@ impl Set {
                     sorts_of(pages[pair.a.index()], pages[pair.b.index()], lengths).contains(&Some(sort))
                 };
                 let own: Vec<Judged> = pairs.iter().filter(is).copied().collect();
-                if own.iter().any(|pair| pair.verdict == Judgement::Duplicate) {
+                if own.iter().any(|pair| pair.judgement == Judgement::Duplicate) {
                     sorts.push((sort, TruthFile { truth: Truth::Pairs(own), ..truth.clone() }));
                 }
             }
@@ -153,7 +153,7 @@ impl Set {
     /// Number of pairs that are true.
     pub fn true_pairs(&self) -> usize {
         match &self.truth.truth {
-            Truth::Pairs(pairs) => pairs.iter().filter(|pair| pair.verdict == Judgement::Duplicate).count(),
+            Truth::Pairs(pairs) => pairs.iter().filter(|pair| pair.judgement == Judgement::Duplicate).count(),
             Truth::Clusters { .. } => 0,
         }
     }
@@ -241,15 +241,15 @@ fn found(pairs: impl IntoIterator<Item = (u32, u32)>) -> Found {
 fn framed(truth: &TruthFile, lower: TruthFile) -> Option<TruthFile> {
     let (Truth::Pairs(pairs), Truth::Pairs(more)) = (&truth.truth, lower.truth) else { return None };
     let distinct: Vec<Judged> =
-        pairs.iter().filter(|pair| pair.verdict == Judgement::Distinct).copied().collect();
+        pairs.iter().filter(|pair| pair.judgement == Judgement::Distinct).copied().collect();
     let between = |pair: &Judged| {
-        let as_distinct = Judged { verdict: Judgement::Distinct, ..*pair };
-        pair.verdict == Judgement::Duplicate && distinct.binary_search(&as_distinct).is_ok()
+        let as_distinct = Judged { judgement: Judgement::Distinct, ..*pair };
+        pair.judgement == Judgement::Duplicate && distinct.binary_search(&as_distinct).is_ok()
     };
     let framed: Vec<Judged> = more
         .into_iter()
         .filter(between)
-        .map(|pair| Judged { verdict: Judgement::Distinct, ..pair })
+        .map(|pair| Judged { judgement: Judgement::Distinct, ..pair })
         .collect();
     (!framed.is_empty()).then(|| TruthFile { truth: Truth::Pairs(framed), ..truth.clone() })
 }
@@ -262,7 +262,7 @@ fn counted(corpus: &Corpus, near: f64) -> TruthFile {
         pairs.extend(across(corpus, a, b));
     }
     pairs.sort_unstable();
-    let judged = |(a, b)| Judged { a: Document(a), b: Document(b), verdict: Judgement::Duplicate };
+    let judged = |(a, b)| Judged { a: Document(a), b: Document(b), judgement: Judgement::Duplicate };
     TruthFile {
         truth: Truth::Pairs(pairs.into_iter().map(judged).collect()),
         scope: Scope::Corpus,

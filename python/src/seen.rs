@@ -10,7 +10,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use simflip::cli::options::{OfSeen, age, of_seen, time, written_time};
 use simflip::pipeline::{Progress, Silent};
-use simflip::seen::{self, Reply, Request, Verdict};
+use simflip::seen::{self, Reply, Request, AnswerKind};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
@@ -65,12 +65,12 @@ type Answer =
     (String, &'static str, Option<u32>, Option<String>, Option<f64>, Option<String>, u32, bool, bool);
 
 fn answer(name: &str, reply: &Reply) -> Answer {
-    let found = reply.verdict != Verdict::New;
+    let found = reply.kind != AnswerKind::New;
     // Four decimals, as everywhere.
     let similarity = (f64::from(reply.similarity) * 1e4).round() / 1e4;
     (
         name.to_owned(),
-        reply.verdict.name(),
+        reply.kind.name(),
         found.then_some(reply.distance),
         reply.earlier.as_deref().map(str::to_owned),
         found.then_some(similarity),

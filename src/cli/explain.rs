@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Explain why two documents are near-duplicates, or are not.
 ///
 /// Shows the distance, the bits that differ and the features that pushed them, which probe finds the pair,
-/// the exact similarities, each method's verdict and the setting that would change it, and a diff. With
+/// the exact similarities, each method's outcome and the setting that would change it, and a diff. With
 /// INPUT, A and B are documents of that corpus, weighted by it; without, they are text files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

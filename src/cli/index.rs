@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
 use simflip::format;
-use simflip::seen::{Access, Reply, Request, Seen, SeenParams, Verdict};
+use simflip::seen::{Access, AnswerKind, Reply, Request, Seen, SeenParams};
 use simflip::settings::{
     Generator, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_SIMILARITY, Verification,
 };
@@ -282,12 +282,12 @@ pub(crate) struct JsonAnswer<'a> {
 
 impl<'a> JsonAnswer<'a> {
     pub(crate) fn new(page: &'a str, request: Option<&'a str>, reply: &'a Reply) -> Self {
-        let found = reply.verdict != Verdict::New;
+        let found = reply.kind != AnswerKind::New;
         // Four decimals, as everywhere.
         let similarity = (f64::from(reply.similarity) * 1e4).round() / 1e4;
         Self {
             page,
-            answer: reply.verdict.name(),
+            answer: reply.kind.name(),
             distance: found.then_some(reply.distance),
             earlier: reply.earlier.as_deref(),
             similarity: found.then_some(similarity as f32),

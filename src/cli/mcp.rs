@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use simflip::corpus::{self, DiscoverOptions, GatherJob, discover_all, gather};
 use simflip::pipeline::{Silent, Summary};
 use simflip::report::model::PairKind;
-use simflip::seen::{Request, Verdict};
+use simflip::seen::{AnswerKind, Request};
 use simflip::staged::dedup;
 use simflip::tables::PairsReader;
 use std::ffi::OsString;
@@ -177,9 +177,9 @@ fn check(asked: &Check, index: Option<&Path>) -> anyhow::Result<Checked> {
         let option = [OsString::from("--index"), index.into()];
         let opened = of_seen(&option, true)?;
         let reply = opened.seen.ask(&Request::default(), &opened.sketcher()?.sketch(&asked.text))?;
-        let is_there = reply.verdict != Verdict::New;
+        let is_there = reply.kind != AnswerKind::New;
         return Ok(Checked {
-            answer: reply.verdict.name(),
+            answer: reply.kind.name(),
             document: reply.earlier.map(|name| name.to_string()),
             // Four decimals, as everywhere.
             similarity: is_there.then_some((f64::from(reply.similarity) * 1e4).round() / 1e4),

@@ -115,7 +115,9 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
 
     let judged: &[Judged] = if let Truth::Pairs(pairs) = &truth.truth { pairs } else { &[] };
     let [duplicates, distinct, unknown] = [PairLabel::Duplicate, PairLabel::Distinct, PairLabel::Unknown]
-        .map(|verdict| universe.pairs(judged.iter().filter(|p| p.verdict == verdict).map(|p| (p.a, p.b))));
+        .map(|judgement| {
+            universe.pairs(judged.iter().filter(|p| p.judgement == judgement).map(|p| (p.a, p.b)))
+        });
     let truth_clusters = match &truth.truth {
         Truth::Pairs(_) => Partition::from_pairs(universe.documents, duplicates.iter().copied()),
         Truth::Clusters { clusters, .. } => universe.partition(clusters),
@@ -181,7 +183,7 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     } else if matches!(truth.truth, Truth::Pairs(_)) && clusters.is_some() {
         notes.push("the truth's clusters are those that follow from its duplicate pairs".to_string());
         if !unknown.is_empty() {
-            notes.push("pairs of unknown verdict join nothing in the truth's clusters".to_string());
+            notes.push("pairs of unknown label join nothing in the truth's clusters".to_string());
         }
     }
     if let Some(lowest) =
@@ -385,8 +387,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn truth(scope: Scope, pairs: &[(u32, u32, PairLabel)]) -> TruthFile {
-        let mut judged: Vec<Judged> =
-            pairs.iter().map(|&(a, b, verdict)| Judged { a: Document(a), b: Document(b), verdict }).collect();
+        let mut judged: Vec<Judged> = pairs
+            .iter()
+            .map(|&(a, b, judgement)| Judged { a: Document(a), b: Document(b), judgement })
+            .collect();
         judged.sort_unstable();
         TruthFile {
             truth: Truth::Pairs(judged),
@@ -507,19 +511,19 @@ mod tests {
         /// The twin: every pair of records asked one by one whether it counts, is right, is found.
         #[test]
         fn agrees_with_all_pairs(
-            verdicts in prop::collection::btree_map((0u32..9, 0u32..9).prop_filter("a < b", |(a, b)| a < b), 0u8..3, 0..20),
+            judgements in prop::collection::btree_map((0u32..9, 0u32..9).prop_filter("a < b", |(a, b)| a < b), 0u8..3, 0..20),
             result in prop::collection::btree_set((0u32..9, 0u32..9).prop_filter("a < b", |(a, b)| a < b), 0..20),
             scope in prop_oneof![Just(Scope::Corpus), Just(Scope::LabelledDocuments), Just(Scope::LabelledPairs)],
         ) {
-            let verdict = |v: u8| [Duplicate, Distinct, Unknown][v as usize];
-            let judged: Vec<_> = verdicts.iter().map(|(&(a, b), &v)| (a, b, verdict(v))).collect();
-            let named = |d: u32| verdicts.keys().any(|&(a, b)| a == d || b == d);
+            let judgement = |v: u8| [Duplicate, Distinct, Unknown][v as usize];
+            let judged: Vec<_> = judgements.iter().map(|(&(a, b), &v)| (a, b, judgement(v))).collect();
+            let named = |d: u32| judgements.keys().any(|&(a, b)| a == d || b == d);
             let pairs: Vec<(u32, u32)> = result.iter().copied().collect();
             let joined = Partition::from_pairs(9, pairs.iter().map(|&(a, b)| (Document(a), Document(b))));
             let mut want = [(0, 0, 0), (0, 0, 0)];
             for a in 0..9 {
                 for b in a + 1..9 {
-                    let known = verdicts.get(&(a, b)).map(|&v| verdict(v));
+                    let known = judgements.get(&(a, b)).map(|&v| judgement(v));
                     let counts = match scope {
                         Scope::Corpus => true,
                         Scope::LabelledDocuments => named(a) && named(b),

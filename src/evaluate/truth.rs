@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::{fmt, str::FromStr};
 
-/// The verdict on a pair.
+/// The judgement of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PairLabel {
@@ -24,7 +24,7 @@ pub enum PairLabel {
 }
 
 impl PairLabel {
-    /// The verdict of a label: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which
+    /// The judgement that a label stands for: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which
     /// means duplicate from `min_label` on. `None` for anything else.
     pub fn of_label(label: &str, min_label: f64) -> Option<Self> {
         match label {
@@ -94,8 +94,8 @@ pub struct Judged {
     pub a: Document,
     /// The higher record number.
     pub b: Document,
-    /// The verdict.
-    pub verdict: PairLabel,
+    /// The judgement.
+    pub judgement: PairLabel,
 }
 
 /// The truth.
@@ -285,7 +285,7 @@ impl TruthTable<'_> {
         let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
         while let Some(line) = self.table.next(&mut row)? {
             counts.rows += 1;
-            let verdict = if let Some(label) = label {
+            let judgement = if let Some(label) = label {
                 PairLabel::of_label(&row[label], params.min_label)
                     .ok_or_else(|| self.table.error(line, format!("the label {:?}", &row[label]), LABELS))?
             } else if let Some(score) = score {
@@ -307,7 +307,7 @@ impl TruthTable<'_> {
             counts.names_not_in_corpus += u64::from(a.is_none()) + u64::from(b.is_none());
             match (a, b) {
                 (Some(a), Some(b)) if a == b => counts.self_pairs += 1,
-                (Some(a), Some(b)) => pairs.push(Judged { a: a.min(b), b: a.max(b), verdict }),
+                (Some(a), Some(b)) => pairs.push(Judged { a: a.min(b), b: a.max(b), judgement }),
                 _ => counts.rows_not_in_corpus += 1,
             }
         }
@@ -315,11 +315,11 @@ impl TruthTable<'_> {
         let rows = pairs.len();
         pairs.dedup_by(|next, first| {
             let same = (next.a, next.b) == (first.a, first.b);
-            if same && next.verdict != first.verdict && first.verdict != PairLabel::Unknown {
+            if same && next.judgement != first.judgement && first.judgement != PairLabel::Unknown {
                 // One judge who knows outweighs one who does not; two who know and disagree settle nothing.
-                if next.verdict != PairLabel::Unknown {
+                if next.judgement != PairLabel::Unknown {
                     counts.conflicts += 1;
-                    first.verdict = PairLabel::Unknown;
+                    first.judgement = PairLabel::Unknown;
                 }
             }
             same
@@ -390,9 +390,9 @@ mod tests {
         TruthFile::read(file.path(), &RecordNames::new(&ids)?, params)
     }
 
-    fn verdicts(file: &TruthFile) -> Vec<(u32, u32, PairLabel)> {
+    fn judgements(file: &TruthFile) -> Vec<(u32, u32, PairLabel)> {
         match &file.truth {
-            Truth::Pairs(pairs) => pairs.iter().map(|p| (p.a.0, p.b.0, p.verdict)).collect(),
+            Truth::Pairs(pairs) => pairs.iter().map(|p| (p.a.0, p.b.0, p.judgement)).collect(),
             Truth::Clusters { .. } => panic!("clusters"),
         }
     }
@@ -403,7 +403,7 @@ mod tests {
     fn scores() {
         let text = "a,b,jaccard\n3,1,0.9000\n0,1,0.5100\n0,9,0.8000\n2,2,1.0\n";
         let file = read(text, &TruthParams { min_score: Some(0.8), ..TruthParams::default() }).unwrap();
-        assert_eq!(verdicts(&file), [(0, 1, Distinct), (1, 3, Duplicate)]);
+        assert_eq!(judgements(&file), [(0, 1, Distinct), (1, 3, Duplicate)]);
         assert_eq!((file.scope, &*file.rule.to_string()), (Scope::Corpus, "score >= 0.8"));
         let want = TruthCounts {
             rows: 4,
@@ -425,7 +425,7 @@ mod tests {
             );
         }
         let all = read(text, &TruthParams::default()).unwrap();
-        assert_eq!(verdicts(&all), [(0, 1, Duplicate), (1, 3, Duplicate)]);
+        assert_eq!(judgements(&all), [(0, 1, Duplicate), (1, 3, Duplicate)]);
         assert_eq!(all.rule.to_string(), "every listed pair");
     }
 
@@ -434,7 +434,7 @@ mod tests {
         let text = "a_id,b_id,label,similarity\nw,x,3,0.1\nx,y,0.5,1\ny,w,unknown,1\nz,x,,1\nw,z,duplicate,0\nz,y,distinct,1\n";
         let file = read(text, &TruthParams::default()).unwrap();
         assert_eq!(
-            verdicts(&file),
+            judgements(&file),
             [
                 (0, 1, Duplicate),
                 (0, 2, Unknown),
@@ -446,7 +446,7 @@ mod tests {
         );
         assert_eq!((file.scope, file.counts.lowest_score), (Scope::LabelledPairs, None));
         let loose = read(text, &TruthParams { min_label: 0.5, ..TruthParams::default() }).unwrap();
-        assert_eq!(verdicts(&loose)[3], (1, 2, Duplicate));
+        assert_eq!(judgements(&loose)[3], (1, 2, Duplicate));
         assert!(matches!(
             read("a,b,label\n0,1,NaN\n", &TruthParams::default()),
             Err(Error::Table { line: 2, .. })
@@ -460,7 +460,7 @@ mod tests {
             &TruthParams::default(),
         );
         let file = file.unwrap();
-        assert_eq!(verdicts(&file), [(0, 1, Unknown), (0, 4, Distinct), (2, 3, Duplicate)]);
+        assert_eq!(judgements(&file), [(0, 1, Unknown), (0, 4, Distinct), (2, 3, Duplicate)]);
         assert_eq!((file.counts.conflicts, file.counts.repeats), (1, 4));
     }
 
@@ -505,7 +505,7 @@ mod tests {
         assert_eq!(error("a_id,b_id\nw,twin\n"), (2, "an id that only one record of the corpus has".into()));
         assert_eq!(error("a,b\n70,71\n99999999999,1\n"), (2, "a truth about this corpus".into()));
         assert_eq!(
-            verdicts(&read("a,b\n", &TruthParams::default()).unwrap()),
+            judgements(&read("a,b\n", &TruthParams::default()).unwrap()),
             [],
             "no duplicates is a truth, too"
         );

@@ -1,4 +1,4 @@
-//! Why two documents are near-duplicates or not: every figure behind the verdict is made here;
+//! Why two documents are near-duplicates or not: every figure behind the outcome is made here;
 //! [`explanation`] has the words.
 //!
 //! [`explanation`]: crate::report::explanation

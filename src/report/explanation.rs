@@ -380,8 +380,8 @@ impl std::fmt::Display for Explanation {
         }
         writeln!(f)?;
         for opinion in &self.opinions {
-            let verdict = if opinion.near { "near" } else { "not near" };
-            writeln!(f, "{:<22} {verdict:<9} {}", opinion.by, opinion.why)?;
+            let outcome = if opinion.near { "near" } else { "not near" };
+            writeln!(f, "{:<22} {outcome:<9} {}", opinion.by, opinion.why)?;
         }
         let cut = if self.cut { " (of the beginnings; these texts are long)" } else { "" };
         let (changed, of) = (counted(self.edit_distance, "word", "words"), self.words);

@@ -95,10 +95,10 @@ pub struct SeenParams {
     pub frequencies: Option<String>,
 }
 
-/// The verdict of an index on a page.
+/// The kind of an answer about a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum AnswerKind {
     /// Neither the page nor one near it is stored.
     #[default]
     New,
@@ -110,7 +110,7 @@ pub enum Verdict {
     Stale,
 }
 
-impl Verdict {
+impl AnswerKind {
     /// All answers, in the order of their numbers in files.
     pub const ALL: [Self; 4] = [Self::New, Self::Near, Self::Same, Self::Stale];
 
@@ -129,7 +129,7 @@ impl Verdict {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     /// The answer in a word.
-    pub verdict: Verdict,
+    pub kind: AnswerKind,
     /// The name of the page that is the same or the most similar; of those that are not stale, if there are
     /// some.
     pub earlier: Option<Arc<str>>,
@@ -730,9 +730,9 @@ impl Seen {
             }
         }
         if let Some(same) = answer.same {
-            let verdict = if is_fresh(same) { Verdict::Same } else { Verdict::Stale };
+            let kind = if is_fresh(same) { AnswerKind::Same } else { AnswerKind::Stale };
             return Ok(Reply {
-                verdict,
+                kind,
                 earlier: Some(self.name(same)?),
                 seen: self.seen[same.index()],
                 similarity: 1.0,
@@ -745,7 +745,7 @@ impl Seen {
             return Ok(Reply { more: answer.passed_over > 0, ..Reply::default() });
         };
         Ok(Reply {
-            verdict: if fresh.is_some() { Verdict::Near } else { Verdict::Stale },
+            kind: if fresh.is_some() { AnswerKind::Near } else { AnswerKind::Stale },
             earlier: Some(self.name(nearest.document)?),
             seen: self.seen[nearest.document.index()],
             distance: nearest.distance,

@@ -8,7 +8,7 @@
 //! ```
 
 use super::remembered::{Answer, RememberedAnswer, Standing};
-use super::{Reply, Verdict};
+use super::{AnswerKind, Reply};
 use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
@@ -84,8 +84,8 @@ impl Out<'_> {
         }]);
         self.text(key);
         self.bytes(&digest.to_le_bytes());
-        let verdict = Verdict::ALL.iter().position(|verdict| *verdict == reply.verdict).unwrap_or_default();
-        self.bytes(&[verdict as u8, u8::from(reply.more)]);
+        let kind = AnswerKind::ALL.iter().position(|kind| *kind == reply.kind).unwrap_or_default();
+        self.bytes(&[kind as u8, u8::from(reply.more)]);
         self.bytes(&reply.near.to_le_bytes());
         self.bytes(&reply.distance.to_le_bytes());
         self.bytes(&reply.similarity.to_le_bytes());
@@ -164,7 +164,7 @@ impl<'a> FieldReader<'a> {
             _ => return None,
         };
         let (key, digest) = (self.text()?, self.u128()?);
-        let verdict = *Verdict::ALL.get(usize::from(self.byte()?))?;
+        let kind = *AnswerKind::ALL.get(usize::from(self.byte()?))?;
         let more = self.byte()? == 1;
         let (near, distance) = (self.u32()?, self.u32()?);
         let (similarity, seen) = (f32::from_le_bytes(self.array()?), self.u64()?);
@@ -172,7 +172,7 @@ impl<'a> FieldReader<'a> {
             0 => None,
             _ => Some(self.text()?),
         };
-        let reply = Reply { verdict, earlier, seen, distance, similarity, near, more, again: false };
+        let reply = Reply { kind, earlier, seen, distance, similarity, near, more, again: false };
         Some(Some(RememberedAnswer { key, answer: Answer { digest, reply, standing } }))
     }
 
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn records_come_back_and_no_part_of_one_is_one() {
         let reply = Reply {
-            verdict: Verdict::Near,
+            kind: AnswerKind::Near,
             earlier: Some("é".into()),
             seen: 1 << 41,
             distance: 7,

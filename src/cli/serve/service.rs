@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use simflip::corpus::{mended_line, objects_of_line};
 use simflip::hash::text_digest;
-use simflip::seen::{GivenAnswers, NewLog, Reply, Request, Unsynced, Verdict, may_be_index};
+use simflip::seen::{AnswerKind, GivenAnswers, NewLog, Reply, Request, Unsynced, may_be_index};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
@@ -143,7 +143,7 @@ impl Answered {
 
 #[derive(Default)]
 struct Counts {
-    verdicts: [AtomicU64; 4],
+    answer_kinds: [AtomicU64; 4],
     again: AtomicU64,
     added: AtomicU64,
     removed: AtomicU64,
@@ -685,8 +685,8 @@ fn failure(out: &mut Vec<u8>, page: Option<&str>, error: &str) {
 
 impl Counts {
     fn replied(&self, reply: &Reply) {
-        if let Some(at) = Verdict::ALL.iter().position(|verdict| *verdict == reply.verdict) {
-            self.verdicts[at].fetch_add(1, Relaxed);
+        if let Some(at) = AnswerKind::ALL.iter().position(|kind| *kind == reply.kind) {
+            self.answer_kinds[at].fetch_add(1, Relaxed);
         }
         self.again.fetch_add(u64::from(reply.again), Relaxed);
     }
@@ -1053,8 +1053,8 @@ impl Collection {
         }
         let load = |count: &AtomicU64| count.load(Relaxed) as f64;
         let counts = &self.counts;
-        for (verdict, count) in Verdict::ALL.iter().zip(&counts.verdicts) {
-            let answer = format!("answer=\"{}\"", verdict.name());
+        for (kind, count) in AnswerKind::ALL.iter().zip(&counts.answer_kinds) {
+            let answer = format!("answer=\"{}\"", kind.name());
             figures.counter("answers_total", "Answers given.", &[of, &answer], load(count));
         }
         for (name, help, count) in [
