@@ -35,11 +35,11 @@ pub const CANDIDATES: usize = 16;
 /// Documents whose keys are looked up at once, at most.
 const AT_ONCE: usize = 1 << 18;
 
-/// The fewest documents that are drawn.
-const LEAST_DRAWN: usize = 256;
+/// The fewest documents that are sampled.
+const LEAST_SAMPLED: usize = 256;
 
-/// Beyond these, one in so many features is drawn, of as many as any run has time for.
-const DRAWN_OF: u64 = 12;
+/// Beyond these, one in so many features is sampled, of as many as any run has time for.
+const SAMPLED_OF: u64 = 12;
 const FREE: u64 = 1 << 20;
 
 /// A document with a hash of each of its features, ascending.
@@ -303,10 +303,10 @@ pub fn remove<S: FeatureLists>(
     Ok((edges, statistics))
 }
 
-/// Estimates the share of documents contained in a kept one that were removed. `drawn` are kept documents, drawn from
-/// `drawn_from`; each is compared with all documents that are kept before it, by counting.
+/// Estimates the share of documents contained in a kept one that were removed. `sampled` are kept documents, sampled from
+/// `sampled_from`; each is compared with all documents that are kept before it, by counting.
 ///
-/// A document that contains another has enough of any of its features. So the rarest features of each drawn document
+/// A document that contains another has enough of any of its features. So the rarest features of each sampled document
 /// generate those that may, twice as many as may be missing and one more.
 ///
 /// # Errors
@@ -315,26 +315,26 @@ pub fn estimate<S: FeatureLists>(
     store: &S,
     threshold: f32,
     assignments: &Assignments,
-    drawn: &[Rank],
-    drawn_from: u64,
+    sampled: &[Rank],
+    sampled_from: u64,
 ) -> Result<RecallEstimate, S::Error> {
     let left = Left::new(store, assignments, threshold)?;
-    // A drawn feature takes as long as a few others.
+    // A sampled feature takes as long as a few others.
     let all: u64 = left.sizes.iter().map(|&size| u64::from(size)).sum();
     let mut features = 0;
-    let enough = (0..).zip(drawn).take_while(|&(at, &rank)| {
+    let enough = (0..).zip(sampled).take_while(|&(at, &rank)| {
         features += left.size(rank) as u64;
-        at < LEAST_DRAWN || features <= (all / DRAWN_OF).max(FREE)
+        at < LEAST_SAMPLED || features <= (all / SAMPLED_OF).max(FREE)
     });
-    let drawn = &drawn[..enough.count()];
+    let sampled = &sampled[..enough.count()];
     let mut ranks = Bits::new(store.ranks() as u64);
-    drawn.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
+    sampled.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
     let lists = store.lists(&ranks)?;
-    // How many drawn documents have a feature; those whose hashes begin alike count together.
-    let features: usize = drawn.iter().map(|&rank| lists.list(rank).len()).sum();
+    // How many sampled documents have a feature; those whose hashes begin alike count together.
+    let features: usize = sampled.iter().map(|&rank| lists.list(rank).len()).sum();
     let shift = u32::BITS - (4 * features.max(16)).ilog2().min(24);
     let mut having = vec![0u16; 1 << (u32::BITS - shift)];
-    for hash in drawn.iter().flat_map(|&rank| lists.list(rank)) {
+    for hash in sampled.iter().flat_map(|&rank| lists.list(rank)) {
         let having = &mut having[(hash >> shift) as usize];
         *having = having.saturating_add(1);
     }
@@ -349,7 +349,7 @@ pub fn estimate<S: FeatureLists>(
         }
         (own, missing)
     };
-    let rare: Vec<(Vec<u64>, usize)> = drawn.par_iter().map(rarest).collect();
+    let rare: Vec<(Vec<u64>, usize)> = sampled.par_iter().map(rarest).collect();
     drop(having);
     let needed: Vec<u32> =
         rare.iter().map(|(own, missing)| (own.len() - missing.min(&own.len())).max(1) as u32).collect();
@@ -358,9 +358,9 @@ pub fn estimate<S: FeatureLists>(
         entries.extend(own.into_iter().map(|hash| (hash as u32, at)));
     }
     let table = HashTable::new(entries);
-    let missed: Vec<AtomicBool> = drawn.iter().map(|_| AtomicBool::new(false)).collect();
+    let missed: Vec<AtomicBool> = sampled.iter().map(|_| AtomicBool::new(false)).collect();
     store.each_list(&mut |batch| {
-        let none = || (vec![0u32; drawn.len()], Vec::new());
+        let none = || (vec![0u32; sampled.len()], Vec::new());
         batch.par_iter().filter(|(rank, _)| left.is_left(*rank)).for_each_init(
             none,
             |(counts, met), &(rank, list)| {
@@ -373,7 +373,7 @@ pub fn estimate<S: FeatureLists>(
                     }
                 });
                 for at in met.drain(..).map(|at| at as usize) {
-                    let own = drawn[at];
+                    let own = sampled[at];
                     let may_contain = std::mem::take(&mut counts[at]) >= needed[at];
                     if may_contain && rank < own {
                         let own = lists.list(own);
@@ -388,8 +388,8 @@ pub fn estimate<S: FeatureLists>(
     let missed = missed.into_iter().filter(|missed| missed.load(Ordering::Relaxed)).count() as u64;
     let all = left.sizes.iter().filter(|&&size| size > 0).count() as u64;
     Ok(RecallEstimate::of_documents(
-        [drawn.len() as u64, all.saturating_sub(1)],
-        Removed::of(assignments.removed(), missed, drawn.len() as u64, drawn_from),
+        [sampled.len() as u64, all.saturating_sub(1)],
+        Removed::of(assignments.removed(), missed, sampled.len() as u64, sampled_from),
     ))
 }
 

@@ -666,22 +666,22 @@ impl<'a> Prepared<'a> {
         let recall_estimate = run(progress, Step::RecallEstimate, texts.sketched.len(), |_| {
             if let Some(threshold) = rule.contained() {
                 let bytes = store.compared_ranks().map(|rank| store.facts(rank).text_bytes).sum();
-                let is_drawn = |rank: &Rank| assignments.is_kept(*rank) && !assignments.is_reference(*rank);
-                let most = recall_estimate::most_drawn(store.compared.count(), bytes);
-                let mut drawing = recall_estimate::Drawing::new(settings.seed, most);
-                let all = store.compared_ranks().filter(is_drawn);
-                all.for_each(|rank| drawing.add(rank, store.facts(rank).digest));
-                let (drawn, drawn_from) = drawing.finish();
-                if drawn.is_empty() {
+                let is_sampled = |rank: &Rank| assignments.is_kept(*rank) && !assignments.is_reference(*rank);
+                let most = recall_estimate::most_sampled(store.compared.count(), bytes);
+                let mut sampler = recall_estimate::DocumentSampler::new(settings.seed, most);
+                let all = store.compared_ranks().filter(is_sampled);
+                all.for_each(|rank| sampler.add(rank, store.facts(rank).digest));
+                let (sampled, sampled_from) = sampler.finish();
+                if sampled.is_empty() {
                     return None;
                 }
-                return containment::estimate(&store, threshold, &assignments, &drawn, drawn_from).ok();
+                return containment::estimate(&store, threshold, &assignments, &sampled, sampled_from).ok();
             }
             // There are no bits to compare a sample by.
             settings.sketches.keyed()?;
             let rank = |shown: &SampledText<'_>| store.order.rank(Text(shown.rank.0));
-            let is_missed = |drawn: &SampledText<'_>, other: &SampledText<'_>| {
-                let (document, kept) = (rank(drawn), rank(other));
+            let is_missed = |sampled: &SampledText<'_>, other: &SampledText<'_>| {
+                let (document, kept) = (rank(sampled), rank(other));
                 kept < document && assignments.is_kept(document) && assignments.is_kept(kept)
             };
             let removed = Some(assignments.removed());
@@ -1576,7 +1576,7 @@ mod tests {
             let recall_estimate = outcome.recall_estimate.unwrap();
             let lower = recall_estimate.lower.unwrap();
             let (share, all) =
-                (more as f64 / texts.len() as f64, recall_estimate.drawn == texts.len() as u64);
+                (more as f64 / texts.len() as f64, recall_estimate.sampled == texts.len() as u64);
             assert_eq!((lower.similarity, all), (0.7, documents < 9_000));
             assert!(lower.share.low <= share && share <= lower.share.high, "{share} {lower:?}");
             assert!(!all || lower.more == more as u64 && lower.share.low == share, "{lower:?}");

@@ -1,6 +1,6 @@
 //! An estimate of a run's recall, measured on its own documents.
 //!
-//! Some texts are drawn and compared with all others by the bits that verification looks at, without their band
+//! Some texts are sampled and compared with all others by the bits that verification looks at, without their band
 //! hashes. So all near-duplicates of these texts are known. Two shares follow: of the near pairs, those that the run
 //! could compare; and of the documents with a near-duplicate that is kept before them, those that the run removed.
 //!
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// The outcome of drawing texts and comparing them with all others.
+/// The outcome of sampling texts and comparing them with all others.
 ///
 /// ```
 /// use simflip_core::dedup::{Estimated, RecallEstimate, Removed};
@@ -40,13 +40,13 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecallEstimate {
-    /// Texts that were drawn and compared.
-    pub drawn: u64,
+    /// Texts that were sampled and compared.
+    pub sampled: u64,
     /// Texts that each of them was compared with.
     pub compared: u64,
-    /// Drawn texts that are near another.
+    /// Sampled texts that are near another.
     pub with_pairs: u64,
-    /// Pairs of a drawn text and another, drawn or not, that verification calls near.
+    /// Pairs of a sampled text and another, sampled or not, that verification calls near.
     pub pairs: u64,
     /// Of these, pairs that share a band hash; where there are none, pairs that the run found.
     pub found: u64,
@@ -80,13 +80,13 @@ pub struct Lower {
 const WORTH_TELLING: f64 = 0.01;
 
 impl Lower {
-    /// So many more documents of a sample of `drawn` from `all`; none where the threshold has no meaning.
-    fn of(similarity: f64, more: u64, [drawn, all]: [u64; 2]) -> Option<Self> {
-        if drawn == 0 || similarity <= 0.0 {
+    /// So many more documents of a sample of `sampled` from `all`; none where the threshold has no meaning.
+    fn of(similarity: f64, more: u64, [sampled, all]: [u64; 2]) -> Option<Self> {
+        if sampled == 0 || similarity <= 0.0 {
             return None;
         }
-        let share = more as f64 / drawn as f64;
-        let [low, high] = sampled(share, [drawn as f64, all as f64]);
+        let share = more as f64 / sampled as f64;
+        let [low, high] = sampling_interval(share, [sampled as f64, all as f64]);
         Some(Self { similarity, more, share: Estimated { share, low, high } })
     }
 
@@ -102,7 +102,7 @@ impl Lower {
 pub struct Removed {
     /// Different texts that the run removed for another text.
     pub removed: u64,
-    /// Drawn texts that are kept, though verification would remove them for a document that is kept before them.
+    /// Sampled texts that are kept, though verification would remove them for a document that is kept before them.
     pub missed: u64,
     /// The share of the removed in the removed and the missed, with the interval of 95 of 100 samples.
     pub recall: Estimated,
@@ -122,16 +122,16 @@ pub struct Estimated {
 /// Pairs from which on a recall is reported.
 pub const FEWEST: u64 = 20;
 
-/// Texts that are drawn, at most.
-pub(crate) const MOST_DRAWN: usize = 4096;
+/// Texts that are sampled, at most.
+pub(crate) const MOST_SAMPLED: usize = 4096;
 
-/// The fewest texts that are drawn of however many.
-const LEAST_DRAWN: usize = 160;
+/// The fewest texts that are sampled of however many.
+const LEAST_SAMPLED: usize = 160;
 
 /// Comparisons that any run has time for.
 const FREE_COMPARISONS: u64 = 1 << 24;
 
-/// Drawn texts whose pairs with the other drawn ones tell how many are compared with all texts.
+/// Sampled texts whose pairs with the other sampled ones tell how many are compared with all texts.
 const FIRST: usize = 160;
 
 /// Pairs that say enough: no more texts are compared than are expected to show so many, or [`FIRST`]. Each document of
@@ -160,14 +160,14 @@ impl<'a> SampledText<'a> {
     }
 }
 
-/// The near pairs of a drawn text.
+/// The near pairs of a sampled text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Count {
     /// Pairs with another text.
     pairs: u32,
     /// Of these, found.
     found: u32,
-    /// Of these, pairs with a kept text for which the drawn one would be removed.
+    /// Of these, pairs with a kept text for which the sampled one would be removed.
     missed: u32,
     /// Of pairs with a kept text, the one that is most likely near: how many standard errors its estimate is above the
     /// threshold, and the error.
@@ -221,19 +221,19 @@ fn probability(errors: f64) -> f64 {
     if errors < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The near pairs of drawn texts with some others.
+/// The near pairs of sampled texts with some others.
 #[derive(Clone, Debug)]
 pub struct SampleCounts {
-    /// The counts of each drawn text.
-    drawn: Vec<Count>,
-    /// Pairs of two drawn texts, which count for both.
+    /// The counts of each sampled text.
+    sampled: Vec<Count>,
+    /// Pairs of two sampled texts, which count for both.
     twice: Count,
 }
 
-/// Decides a pair of a drawn text and another.
+/// Decides a pair of a sampled text and another.
 pub type Decide<'a> = &'a (dyn Fn(&SampledText<'_>, &SampledText<'_>) -> bool + Sync);
 
-/// The rules by which drawn texts are compared.
+/// The rules by which sampled texts are compared.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
     /// The least similarity of two near texts.
@@ -242,13 +242,13 @@ pub struct Comparison<'a> {
     pub is_near: Option<Decide<'a>>,
     /// True if the run found a near pair.
     pub is_found: Decide<'a>,
-    /// True if the run missed to remove the drawn text for another that is near.
+    /// True if the run missed to remove the sampled text for another that is near.
     pub is_missed: Decide<'a>,
 }
 
-/// Texts that were drawn, in the order in which they are compared.
+/// Texts that were sampled, in the order in which they are compared.
 pub struct TextSample<'a> {
-    drawn: Vec<SampledText<'a>>,
+    sampled: Vec<SampledText<'a>>,
     /// The place of each by its number.
     places: HashMap<Rank, usize>,
     counts: Vec<Count>,
@@ -259,26 +259,26 @@ pub struct TextSample<'a> {
 
 impl<'a> TextSample<'a> {
     /// A sample of these texts, none of which is compared yet. Pairs are looked at down to `doubt` below the threshold.
-    pub fn new(drawn: Vec<SampledText<'a>>, doubt: f32) -> Self {
-        let places = drawn.iter().map(|shown| shown.rank).zip(0..).collect();
-        let counts = vec![Count::default(); drawn.len()];
-        Self { drawn, places, counts, twice: Count::default(), doubt }
+    pub fn new(sampled: Vec<SampledText<'a>>, doubt: f32) -> Self {
+        let places = sampled.iter().map(|shown| shown.rank).zip(0..).collect();
+        let counts = vec![Count::default(); sampled.len()];
+        Self { sampled, places, counts, twice: Count::default(), doubt }
     }
 
     /// The sample with fewer texts, if all of them are expected to show more pairs with so many others than are enough.
     #[must_use]
     pub fn limited(mut self, others: u64, by: Comparison<'_>) -> Self {
-        let (first, drawn) = (FIRST.min(self.drawn.len()), self.drawn.len() as u64);
-        let counts = self.compare_some(0..first, &mut self.drawn.clone(), by);
-        let pairs = counts.drawn.iter().map(|count| u64::from(count.pairs)).sum::<u64>();
-        let most = ENOUGH * first as u64 * drawn.saturating_sub(1) / (pairs * others).max(1);
-        self.drawn.truncate(most.clamp(first as u64, drawn) as usize);
-        Self::new(self.drawn, self.doubt)
+        let (first, sampled) = (FIRST.min(self.sampled.len()), self.sampled.len() as u64);
+        let counts = self.compare_some(0..first, &mut self.sampled.clone(), by);
+        let pairs = counts.sampled.iter().map(|count| u64::from(count.pairs)).sum::<u64>();
+        let most = ENOUGH * first as u64 * sampled.saturating_sub(1) / (pairs * others).max(1);
+        self.sampled.truncate(most.clamp(first as u64, sampled) as usize);
+        Self::new(self.sampled, self.doubt)
     }
 
-    /// Compares the drawn texts with others, and counts; `others` come in any order.
+    /// Compares the sampled texts with others, and counts; `others` come in any order.
     pub fn compare(&self, others: &mut [SampledText<'_>], by: Comparison<'_>) -> SampleCounts {
-        self.compare_some(0..self.drawn.len(), others, by)
+        self.compare_some(0..self.sampled.len(), others, by)
     }
 
     fn compare_some(
@@ -290,37 +290,37 @@ impl<'a> TextSample<'a> {
         // Sizes are few, so that a stable sort by them is faster than one by ranks as well.
         others.sort_by_key(|other| other.bits.size);
         let nothing =
-            || SampleCounts { drawn: vec![Count::default(); places.len()], twice: Count::default() };
+            || SampleCounts { sampled: vec![Count::default(); places.len()], twice: Count::default() };
         let in_doubt = by.threshold - self.doubt;
         let least = if by.is_near.is_some() { in_doubt } else { in_doubt.min(lower(by.threshold) as f32) };
 
         let counted = others.par_chunks(Sieve::BLOCK).fold(nothing, |mut counts, block| {
             let sieve = Sieve::new(block.iter().map(|other| other.bits).collect());
             let mut near = Vec::new();
-            for (at, count) in places.clone().zip(&mut counts.drawn) {
-                let drawn = &self.drawn[at];
-                sieve.near(drawn.bits, least, &mut near);
+            for (at, count) in places.clone().zip(&mut counts.sampled) {
+                let sampled = &self.sampled[at];
+                sieve.near(sampled.bits, least, &mut near);
                 let near = near.iter().map(|&at| &block[at as usize]);
-                for other in near.filter(|other| other.rank != drawn.rank) {
+                for other in near.filter(|other| other.rank != sampled.rank) {
                     let is_near = match by.is_near {
-                        Some(is_near) => is_near(drawn, other),
+                        Some(is_near) => is_near(sampled, other),
                         None => {
-                            let estimate = resemblance::estimate(drawn.bits, other.bits);
-                            if estimate > count.nearest && (by.is_missed)(drawn, other) {
+                            let estimate = resemblance::estimate(sampled.bits, other.bits);
+                            if estimate > count.nearest && (by.is_missed)(sampled, other) {
                                 count.nearest = estimate;
                             }
                             if estimate < in_doubt {
                                 continue;
                             }
                             let above = f64::from(estimate - by.threshold);
-                            let error = resemblance::error(drawn.bits, other.bits, f64::from(by.threshold));
+                            let error = resemblance::error(sampled.bits, other.bits, f64::from(by.threshold));
                             let errors = match error > 0.0 {
                                 true => (above / error) as f32,
                                 false if above >= 0.0 => f32::INFINITY,
                                 false => f32::NEG_INFINITY,
                             };
                             if count.likeliest.is_none_or(|(most, _)| errors > most)
-                                && (by.is_missed)(drawn, other)
+                                && (by.is_missed)(sampled, other)
                             {
                                 count.likeliest = Some((errors, error as f32));
                             }
@@ -333,7 +333,8 @@ impl<'a> TextSample<'a> {
                     if !is_near {
                         continue;
                     }
-                    let (is_found, is_missed) = ((by.is_found)(drawn, other), (by.is_missed)(drawn, other));
+                    let (is_found, is_missed) =
+                        ((by.is_found)(sampled, other), (by.is_missed)(sampled, other));
                     count.add(is_found, is_missed);
                     if self.places.get(&other.rank).is_some_and(|&other| other < at) {
                         counts.twice.add(is_found, false);
@@ -347,7 +348,7 @@ impl<'a> TextSample<'a> {
 
     /// Adds what the texts came to with others.
     pub fn add(&mut self, counts: SampleCounts) {
-        self.counts.iter_mut().zip(counts.drawn).for_each(|(sum, count)| *sum = sum.with(count));
+        self.counts.iter_mut().zip(counts.sampled).for_each(|(sum, count)| *sum = sum.with(count));
         self.twice = self.twice.with(counts.twice);
     }
 
@@ -359,15 +360,15 @@ impl<'a> TextSample<'a> {
         (libm::log(below / above) / f64::from(NEXT_TO.min(self.doubt))).clamp(0.0, 60.0)
     }
 
-    /// The estimate: the sample was drawn from so many texts, each compared with `others`, and the least similarity of
+    /// The estimate: the sample is of so many texts, each compared with `others`, and the least similarity of
     /// near ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
     pub fn estimate(
         &self,
-        [drawn_from, others]: [u64; 2],
+        [sampled_from, others]: [u64; 2],
         threshold: Option<f32>,
         removed: Option<u64>,
     ) -> RecallEstimate {
-        let mut recall_estimate = RecallEstimate::of(&self.counts, self.twice, drawn_from as usize);
+        let mut recall_estimate = RecallEstimate::of(&self.counts, self.twice, sampled_from as usize);
         recall_estimate.compared = others;
         let missed = self.counts.iter().filter(|count| count.missed > 0).count() as u64;
         let range = match self.counts.iter().any(|count| count.likeliest.is_some()) {
@@ -380,19 +381,20 @@ impl<'a> TextSample<'a> {
                 may_be_missed(likely, missed as f64)
             }
         };
-        recall_estimate.documents = removed
-            .and_then(|removed| Removed::within(removed, missed, range, [recall_estimate.drawn, drawn_from]));
+        recall_estimate.documents = removed.and_then(|removed| {
+            Removed::within(removed, missed, range, [recall_estimate.sampled, sampled_from])
+        });
         recall_estimate.lower = removed.and(threshold).and_then(|threshold| {
             let lower = lower(threshold);
             let between = lower as f32..threshold;
             let more = self.counts.iter().filter(|count| between.contains(&count.nearest)).count();
-            Lower::of(lower, more as u64, [recall_estimate.drawn, drawn_from])
+            Lower::of(lower, more as u64, [recall_estimate.sampled, sampled_from])
         });
         recall_estimate
     }
 }
 
-/// The least and the greatest number of drawn texts that may be missed, from the probability of each: the expected
+/// The least and the greatest number of sampled texts that may be missed, from the probability of each: the expected
 /// number, less and plus two standard deviations. The range holds the number that was counted.
 fn may_be_missed(probabilities: impl Iterator<Item = f64>, counted: f64) -> [f64; 2] {
     /// A text with this probability counts as missed for sure; one with the rest of it, as not missed.
@@ -408,9 +410,9 @@ fn may_be_missed(probabilities: impl Iterator<Item = f64>, counted: f64) -> [f64
     [(expected - deviation).max(least).min(counted), (expected + deviation).min(most).max(counted)]
 }
 
-/// Sums the counts of drawn texts over some others and over more of them.
+/// Sums the counts of sampled texts over some others and over more of them.
 fn sum(mut sums: SampleCounts, more: SampleCounts) -> SampleCounts {
-    sums.drawn.iter_mut().zip(more.drawn).for_each(|(sum, count)| *sum = sum.with(count));
+    sums.sampled.iter_mut().zip(more.sampled).for_each(|(sum, count)| *sum = sum.with(count));
     SampleCounts { twice: sums.twice.with(more.twice), ..sums }
 }
 
@@ -422,7 +424,7 @@ pub(crate) struct Known<'a> {
     pub is_missed: Decide<'a>,
     /// Texts that it removed for another, if it assigned them.
     pub removed: Option<u64>,
-    /// Texts from this number on are reference texts, which are not drawn.
+    /// Texts from this number on are reference texts, which are not sampled.
     pub first_reference: usize,
 }
 
@@ -459,15 +461,15 @@ pub(crate) fn estimate(
         evidence.texts.copies(text).last().is_some_and(|copy| copy.index() >= known.first_reference)
     };
     let bytes = evidence.texts.sketched.iter().map(|&text| evidence.facts(text).text_bytes).sum();
-    let mut drawing = Drawing::new(seed, most_drawn(number, bytes));
+    let mut sampler = DocumentSampler::new(seed, most_sampled(number, bytes));
     for text in all().filter(|&text| !is_reference(text)) {
-        drawing.add(Rank(text.0), evidence.facts(text).digest);
+        sampler.add(Rank(text.0), evidence.facts(text).digest);
     }
-    let (drawn, drawn_from) = drawing.finish();
-    if drawn.is_empty() {
+    let (sampled, sampled_from) = sampler.finish();
+    if sampled.is_empty() {
         return None;
     }
-    let drawn: Vec<SampledText<'_>> = drawn.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
+    let sampled: Vec<SampledText<'_>> = sampled.into_iter().filter_map(|rank| shown(Text(rank.0))).collect();
     let is_near = |a: &SampledText<'_>, b: &SampledText<'_>| {
         let anchor = evidence.anchor(measure, text(a)).at_least(least);
         anchor.with(&evidence.compared(text(b))) >= least as f32
@@ -479,13 +481,13 @@ pub(crate) fn estimate(
         is_missed: known.is_missed,
     };
     let others = number.saturating_sub(1);
-    let mut sample = TextSample::new(drawn, doubt(threshold, words)).limited(others, by);
+    let mut sample = TextSample::new(sampled, doubt(threshold, words)).limited(others, by);
     for some in evidence.texts.sketched.chunks(SHOWN_AT_ONCE) {
         let mut some: Vec<SampledText<'_>> = some.iter().filter_map(|&text| shown(text)).collect();
         let counted = sample.compare(&mut some, by);
         sample.add(counted);
     }
-    Some(sample.estimate([drawn_from, others], by.is_near.is_none().then_some(threshold), known.removed))
+    Some(sample.estimate([sampled_from, others], by.is_near.is_none().then_some(threshold), known.removed))
 }
 
 /// The greatest distance below a threshold at which the bits of near texts may be, for bits of so many words.
@@ -505,15 +507,15 @@ pub fn share_a_key(a: &SampledText<'_>, b: &SampledText<'_>) -> bool {
     a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 
-/// The number of texts to draw from so many, which have so many bytes together: comparing them takes a twentieth of the
+/// The number of texts to sample from so many, which have so many bytes together: comparing them takes a twentieth of the
 /// time of a run, at a nanosecond a comparison and seven a byte.
-pub fn most_drawn(all: u64, bytes: u64) -> usize {
+pub fn most_sampled(all: u64, bytes: u64) -> usize {
     let most = (bytes / 3).max(FREE_COMPARISONS) / all.max(1);
-    usize::try_from(most).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
+    usize::try_from(most).unwrap_or(MOST_SAMPLED).clamp(LEAST_SAMPLED, MOST_SAMPLED)
 }
 
-/// Draws documents, the same ones in whatever order they come.
-pub struct Drawing {
+/// Samples documents, the same ones in whatever order they come.
+pub struct DocumentSampler {
     seed: u64,
     most: usize,
     /// The greatest of the least leaves first.
@@ -521,17 +523,17 @@ pub struct Drawing {
     from: u64,
 }
 
-impl Drawing {
-    /// Draws at most `most` documents.
+impl DocumentSampler {
+    /// Samples at most `most` documents.
     pub fn new(seed: u64, most: usize) -> Self {
         Self { seed, most, least: BinaryHeap::new(), from: 0 }
     }
 
-    /// Adds a document that may be drawn, by the digest of its text.
+    /// Adds a document that may be sampled, by the digest of its text.
     pub fn add(&mut self, rank: Rank, digest: u128) {
         self.from += 1;
-        let one = (drawing_key(digest, self.seed), rank);
-        // Nearly all documents come behind those that are drawn so far.
+        let one = (sampling_key(digest, self.seed), rank);
+        // Nearly all documents come behind those that are sampled so far.
         if self.least.len() < self.most {
             self.least.push(one);
         } else if let Some(mut greatest) = self.least.peek_mut()
@@ -541,33 +543,33 @@ impl Drawing {
         }
     }
 
-    /// Gives the documents that are drawn, and the number of those that they are drawn from.
+    /// Gives the documents that are sampled, and the number of those that they are sampled from.
     pub fn finish(self) -> (Vec<Rank>, u64) {
         (self.least.into_sorted_vec().into_iter().map(|(_, rank)| rank).collect(), self.from)
     }
 }
 
-/// Texts with the least of these are drawn: the same ones in whatever order they come.
-pub(crate) fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
+/// Texts with the least of these are sampled: the same ones in whatever order they come.
+pub(crate) fn sampling_key(digest: u128, seed: u64) -> (u64, u128) {
     (fmix64(digest as u64 ^ seed), digest)
 }
 
 impl Removed {
-    /// Estimates from the number of removed texts, and of missed ones in a sample of `drawn` from `all`.
-    pub(crate) fn of(removed: u64, missed: u64, drawn: u64, all: u64) -> Option<Self> {
-        Self::within(removed, missed, [missed as f64; 2], [drawn, all])
+    /// Estimates from the number of removed texts, and of missed ones in a sample of `sampled` from `all`.
+    pub(crate) fn of(removed: u64, missed: u64, sampled: u64, all: u64) -> Option<Self> {
+        Self::within(removed, missed, [missed as f64; 2], [sampled, all])
     }
 
     /// The interval where the number of missed texts in the sample is only known to lie in a range.
-    fn within(removed: u64, missed: u64, [least, most]: [f64; 2], [drawn, all]: [u64; 2]) -> Option<Self> {
-        if drawn == 0 || removed as f64 + most == 0.0 {
+    fn within(removed: u64, missed: u64, [least, most]: [f64; 2], [sampled, all]: [u64; 2]) -> Option<Self> {
+        if sampled == 0 || removed as f64 + most == 0.0 {
             return None;
         }
-        let (drawn, all) = (drawn as f64, all as f64);
+        let (sampled, all) = (sampled as f64, all as f64);
         let recall = |missed: f64| removed as f64 / (removed as f64 + missed * all);
-        let share = if removed + missed == 0 { 0.0 } else { recall(missed as f64 / drawn) };
+        let share = if removed + missed == 0 { 0.0 } else { recall(missed as f64 / sampled) };
         // Where nothing is missed in the sample, something may be missed elsewhere.
-        let bounds = |missed: f64| sampled(missed / drawn, [drawn, all]);
+        let bounds = |missed: f64| sampling_interval(missed / sampled, [sampled, all]);
         let (low, high) = (recall(bounds(most)[1]), recall(bounds(least)[0]));
         Some(Self {
             removed,
@@ -578,13 +580,13 @@ impl Removed {
 }
 
 impl RecallEstimate {
-    /// The recall estimate that knows documents and no pairs: so many were drawn, and each compared with so many
+    /// The recall estimate that knows documents and no pairs: so many were sampled, and each compared with so many
     /// others.
-    pub(crate) fn of_documents([drawn, compared]: [u64; 2], documents: Option<Removed>) -> Self {
-        Self { drawn, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents, lower: None }
+    pub(crate) fn of_documents([sampled, compared]: [u64; 2], documents: Option<Removed>) -> Self {
+        Self { sampled, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents, lower: None }
     }
 
-    /// Estimates from the pairs of each drawn text, and those of them that show twice, of `all` texts.
+    /// Estimates from the pairs of each sampled text, and those of them that show twice, of `all` texts.
     fn of(counts: &[Count], twice: Count, all: usize) -> Self {
         let sum = |of: fn(&Count) -> u32| counts.iter().map(|count| u64::from(of(count))).sum::<u64>();
         let (pairs, found) = (sum(|count| count.pairs), sum(|count| count.found));
@@ -592,7 +594,7 @@ impl RecallEstimate {
         let distinct = pairs - u64::from(twice.pairs);
         let recall = (distinct >= FEWEST).then(|| interval(counts, pairs, found, with_pairs, all));
         Self {
-            drawn: counts.len() as u64,
+            sampled: counts.len() as u64,
             compared: all.saturating_sub(1) as u64,
             with_pairs,
             pairs: distinct,
@@ -606,28 +608,28 @@ impl RecallEstimate {
 
 /// The recall of a sample of texts, whose pairs come in families: Wilson's interval (1927) for as many
 /// independent pairs as the sample is worth, by the variance of a ratio of sums (Cochran 1977, chapter 6),
-/// with the correction for drawing without replacement.
+/// with the correction for sampling without replacement.
 fn interval(counts: &[Count], pairs: u64, found: u64, with_pairs: u64, all: usize) -> Estimated {
     let (n, share) = (pairs as f64, found as f64 / pairs as f64);
     let squares: f64 =
         counts.iter().map(|count| (f64::from(count.found) - share * f64::from(count.pairs)).powi(2)).sum();
-    let not_drawn = 1.0 - counts.len() as f64 / all as f64;
-    if not_drawn <= 0.0 {
+    let not_sampled = 1.0 - counts.len() as f64 / all as f64;
+    if not_sampled <= 0.0 {
         return Estimated { share, low: share, high: share };
     }
-    // Texts with pairs are what was drawn; however alike their pairs turn out, they are no more than these.
+    // Texts with pairs are what was sampled; however alike their pairs turn out, they are no more than these.
     let independent = match squares > 0.0 {
         true => (share * (1.0 - share) * n * n / squares).min(n).min(with_pairs as f64),
         false => with_pairs as f64,
     };
-    let [low, high] = wilson(share, independent / not_drawn);
+    let [low, high] = wilson(share, independent / not_sampled);
     Estimated { share, low, high }
 }
 
-/// The interval of a share in a sample of `drawn` from `all`.
-fn sampled(share: f64, [drawn, all]: [f64; 2]) -> [f64; 2] {
-    let not_drawn = 1.0 - drawn / all;
-    if not_drawn <= 0.0 { [share; 2] } else { wilson(share, drawn / not_drawn) }
+/// The interval of a share in a sample of `sampled` from `all`.
+fn sampling_interval(share: f64, [sampled, all]: [f64; 2]) -> [f64; 2] {
+    let not_sampled = 1.0 - sampled / all;
+    if not_sampled <= 0.0 { [share; 2] } else { wilson(share, sampled / not_sampled) }
 }
 
 /// Wilson's interval (1927) of a share in so many independent observations, in 95 of 100 samples.
@@ -666,7 +668,7 @@ mod tests {
     #[test]
     fn intervals_cover_the_recall_of_all_texts() {
         let mut rng = SplitMix64::new(11);
-        for (texts, drawn, missed, alike) in [
+        for (texts, sampled, missed, alike) in [
             (20_000, 2_000, 0.03, 0.3),
             (20_000, 1_000, 0.1, 0.0),
             (6_000, 3_000, 0.02, 0.5),
@@ -680,15 +682,15 @@ mod tests {
             let mut covered = 0;
             for _ in 0..400 {
                 let mut order: Vec<usize> = (0..all.len()).collect();
-                for at in 0..drawn {
+                for at in 0..sampled {
                     let other = at + rng.below((all.len() - at) as u64) as usize;
                     order.swap(at, other);
                 }
-                let sample: Vec<Count> = order[..drawn].iter().map(|&at| all[at]).collect();
+                let sample: Vec<Count> = order[..sampled].iter().map(|&at| all[at]).collect();
                 let recall = RecallEstimate::of(&sample, Count::default(), all.len()).recall.unwrap();
                 covered += usize::from((recall.low..=recall.high).contains(&truth));
             }
-            assert!(covered >= 372, "{texts} {drawn} {missed} {alike}: {covered} of 400");
+            assert!(covered >= 372, "{texts} {sampled} {missed} {alike}: {covered} of 400");
         }
     }
 
@@ -711,9 +713,9 @@ mod tests {
     }
 
     #[test]
-    fn fewer_texts_are_drawn_where_comparisons_or_pairs_are_many() {
-        let drawn = [(1_000, 240_000), (120_000, 28_800_000), (1_000_000, 1_000_000_000), (9, 1 << 40)];
-        assert_eq!(drawn.map(|(all, bytes)| most_drawn(all, bytes)), [4_096, 160, 333, 4_096]);
+    fn fewer_texts_are_sampled_where_comparisons_or_pairs_are_many() {
+        let sampled = [(1_000, 240_000), (120_000, 28_800_000), (1_000_000, 1_000_000_000), (9, 1 << 40)];
+        assert_eq!(sampled.map(|(all, bytes)| most_sampled(all, bytes)), [4_096, 160, 333, 4_096]);
 
         let mut rng = SplitMix64::new(5);
         let strangers: Vec<[u64; 16]> = (0..1_000).map(|_| [(); 16].map(|()| rng.next_u64())).collect();
@@ -725,7 +727,7 @@ mod tests {
                 SampledText { rank: Rank::at(at), bits, keys: &[] }
             };
             let texts = texts.iter().map(|words| &words[..]).zip(0..).map(shown).collect();
-            TextSample::new(texts, 0.1).limited(others, by).drawn.len() as u64
+            TextSample::new(texts, 0.1).limited(others, by).sampled.len() as u64
         };
         assert_eq!(limited(&strangers, 1 << 30), 1_000);
         let alike = vec![strangers[0]; 1_000];

@@ -811,9 +811,11 @@ pub(crate) fn sampled_recall(recall_estimate: &RecallEstimate, verification: Ver
 }
 
 fn sampled(recall_estimate: &RecallEstimate, of: String) -> ExactRecall {
-    let sample = match recall_estimate.drawn > recall_estimate.compared {
+    let sample = match recall_estimate.sampled > recall_estimate.compared {
         true => "all texts compared with each other".to_owned(),
-        false => format!("a sample of {} compared with all", counted(recall_estimate.drawn, "text", "texts")),
+        false => {
+            format!("a sample of {} compared with all", counted(recall_estimate.sampled, "text", "texts"))
+        }
     };
     ExactRecall {
         pairs: recall_estimate.pairs,
@@ -831,11 +833,11 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
         // Where all were compared nothing is estimated.
         if low == high { format!("{share} %") } else { format!("{share} % [{low}, {high}]") }
     };
-    let are_all = recall_estimate.drawn > recall_estimate.compared;
-    let [drawn, all] = [recall_estimate.drawn, recall_estimate.compared + 1].map(figures::count);
+    let are_all = recall_estimate.sampled > recall_estimate.compared;
+    let [sampled, all] = [recall_estimate.sampled, recall_estimate.compared + 1].map(figures::count);
     let sample = match are_all {
-        true => format!("all {drawn} distinct documents were compared with each other"),
-        false => format!("{drawn} sampled documents were compared with all {all}"),
+        true => format!("all {sampled} distinct documents were compared with each other"),
+        false => format!("{sampled} sampled documents were compared with all {all}"),
     };
     let missed = |missed: u64| match missed {
         0 => "none was missed".to_owned(),
@@ -861,7 +863,7 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
                 "Estimated recall {} of the pairs with {near}: {sample}, which showed {pairs}.",
                 percent(recall)
             ),
-            None if are_all && recall_estimate.drawn < 2 => {
+            None if are_all && recall_estimate.sampled < 2 => {
                 "There is one distinct document, and no pair to find.".to_owned()
             }
             None if are_all && recall_estimate.pairs == recall_estimate.found => {
@@ -1063,7 +1065,7 @@ mod tests {
             let recall = serde_json::json!({"share": 1.0, "low": 0.9, "high": 1.0});
             let documents = serde_json::json!({"removed": 9, "missed": 0, "recall": recall});
             let recall_estimate = serde_json::json!({
-                "drawn": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
+                "sampled": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
                 "documents": documents, "lower": lower
             });
             recall_sentence(
@@ -1094,7 +1096,7 @@ mod tests {
         let estimated = |high: f64| -> RecallEstimate {
             let recall = serde_json::json!({"share": 0.9, "low": 0.8, "high": high});
             serde_json::from_value(serde_json::json!({
-                "drawn": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
+                "sampled": 500, "compared": 9_000, "with_pairs": 3, "pairs": 3, "found": 3, "recall": null,
                 "documents": {"removed": 9, "missed": 1, "recall": recall}
             }))
             .expect("a recall estimate")

@@ -15,7 +15,7 @@ use crate::resources::{cpu_seconds, memory_share};
 use serde::{Deserialize, Serialize};
 use simflip_core::clusters::Linkage;
 use simflip_core::hash::SplitMix64;
-use simflip_core::recall_estimate::most_drawn;
+use simflip_core::recall_estimate::most_sampled;
 use simflip_core::settings::Settings;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -106,7 +106,7 @@ pub struct Rates {
     pub sketch: f64,
     /// To join a document.
     pub join: f64,
-    /// To hold a document against one that is drawn.
+    /// To hold a document against one that is sampled.
     pub recall_estimate: f64,
     /// To cluster a document, the recall estimate aside.
     pub cluster: f64,
@@ -173,7 +173,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         };
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
     let texts = n * text;
-    let recall_estimate = rates.recall_estimate * most_drawn(documents, texts as u64) as f64;
+    let recall_estimate = rates.recall_estimate * most_sampled(documents, texts as u64) as f64;
     let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.documents.max(1) as f64).log2().max(0.0));
     // Sketches of the documents that share a band hash in any band, if memory holds them; else those of one band.
     let together = n * usual::COMPANY_OF_ANY * width <= memory as f64 / 2.0;
@@ -275,14 +275,14 @@ impl Rates {
         let sizes = [FEW, if few.sketch < 0.015 { 30_000 } else { 4_000 }];
         let (many, many_bytes) = Self::taken(settings, sizes[1])?;
         let (documents, bytes) = ((sizes[1] - sizes[0]) as f64, (many_bytes - few_bytes) as f64);
-        let drawn = |documents, bytes| documents as f64 * most_drawn(documents, bytes) as f64;
-        let drawn = drawn(sizes[1], many_bytes) - drawn(sizes[0], few_bytes);
+        let sampled = |documents, bytes| documents as f64 * most_sampled(documents, bytes) as f64;
+        let sampled = sampled(sizes[1], many_bytes) - sampled(sizes[0], few_bytes);
         let each = |of: fn(&Self) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
         Ok(Self {
             documents: sizes.iter().sum(),
             sketch: each(|taken| taken.sketch, bytes),
             join: each(|taken| taken.join, documents),
-            recall_estimate: each(|taken| taken.recall_estimate, drawn),
+            recall_estimate: each(|taken| taken.recall_estimate, sampled),
             cluster: each(|taken| taken.cluster, documents),
             apply: each(|taken| taken.apply, bytes),
         })

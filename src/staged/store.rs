@@ -13,7 +13,7 @@ use simflip_core::collection::Two;
 use simflip_core::containment::{self, FeatureHashes, FeatureLists, Listed};
 use simflip_core::id::{Id, Rank};
 use simflip_core::recall_estimate::{
-    Comparison, Drawing, RecallEstimate, SampledText, TextSample, doubt, most_drawn, share_a_key,
+    Comparison, DocumentSampler, RecallEstimate, SampledText, TextSample, doubt, most_sampled, share_a_key,
 };
 use simflip_core::search::bphs::BlockKeys;
 use simflip_core::settings::{Forms, Settings, Sketches as Kind, Verification};
@@ -194,25 +194,27 @@ impl<'a> SketchStore<'a> {
         self.compared.count()
     }
 
-    /// Draws some of the documents that are compared, and tells from how many.
-    fn draw(&self, is_drawn: &dyn Fn(Rank) -> bool) -> Result<(Vec<Rank>, u64)> {
+    /// Samples some of the documents that are compared, and tells from how many.
+    fn sample(&self, is_sampled: &dyn Fn(Rank) -> bool) -> Result<(Vec<Rank>, u64)> {
         let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
-        let (mut drawing, mut digests) =
-            (Drawing::new(self.folder.settings.seed, most_drawn(self.compared(), bytes)), Vec::new());
+        let (mut sampler, mut digests) = (
+            DocumentSampler::new(self.folder.settings.seed, most_sampled(self.compared(), bytes)),
+            Vec::new(),
+        );
         self.folder.scan(|columns, document, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
             for (document, digest) in (document..).zip(digests.as_chunks::<16>().0) {
                 let rank = self.rank(document);
-                if self.compared.get(u64::from(rank.number())) && is_drawn(rank) {
-                    drawing.add(rank, u128::from_le_bytes(*digest));
+                if self.compared.get(u64::from(rank.number())) && is_sampled(rank) {
+                    sampler.add(rank, u128::from_le_bytes(*digest));
                 }
             }
             Ok(())
         })?;
-        Ok(drawing.finish())
+        Ok(sampler.finish())
     }
 
-    /// Estimates the recall: some documents are drawn, and compared with all others.
+    /// Estimates the recall: some documents are sampled, and compared with all others.
     pub fn estimate(
         &self,
         rule: &Rule,
@@ -223,27 +225,27 @@ impl<'a> SketchStore<'a> {
         // A SimHash has no bits to compare a sample by.
         let threshold = self.folder.settings.verification.threshold().filter(|_| self.blocks.is_none());
         let Some(threshold) = threshold else { return Ok(None) };
-        let is_drawn = |rank: Rank| {
+        let is_sampled = |rank: Rank| {
             rank.number() >= reference && (rule.contained().is_none() || assignments.is_kept(rank))
         };
-        let (drawn, drawn_from) = self.draw(&is_drawn)?;
-        if drawn.is_empty() {
+        let (sampled, sampled_from) = self.sample(&is_sampled)?;
+        if sampled.is_empty() {
             return Ok(None);
         }
         if let Some(threshold) = rule.contained() {
-            return containment::estimate(self, threshold, assignments, &drawn, drawn_from).map(Some);
+            return containment::estimate(self, threshold, assignments, &sampled, sampled_from).map(Some);
         }
         let mut ranks = Bits::new(self.folder.documents());
-        drawn.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
+        sampled.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
         let loaded = self.load(&ranks)?;
         let threshold = threshold as f32;
         let doubt = doubt(threshold, self.folder.files[0].layout.words);
-        let is_missed = |drawn: &SampledText<'_>, other: &SampledText<'_>| {
-            other.rank < drawn.rank && assignments.is_kept(drawn.rank) && assignments.is_kept(other.rank)
+        let is_missed = |sampled: &SampledText<'_>, other: &SampledText<'_>| {
+            other.rank < sampled.rank && assignments.is_kept(sampled.rank) && assignments.is_kept(other.rank)
         };
         let by = Comparison { threshold, is_near: None, is_found: &share_a_key, is_missed: &is_missed };
         let (texts, others) =
-            (drawn.iter().map(|&rank| loaded.shown(rank)), self.compared().saturating_sub(1));
+            (sampled.iter().map(|&rank| loaded.shown(rank)), self.compared().saturating_sub(1));
         let mut sample = TextSample::new(texts.collect(), doubt).limited(others, by);
         let room = (self.room() as u64).clamp(1 << 12, 1 << 18);
         let mut from = 0;
@@ -260,7 +262,7 @@ impl<'a> SketchStore<'a> {
             advance(end - from);
             from = end;
         }
-        Ok(Some(sample.estimate([drawn_from, others], Some(threshold), Some(assignments.removed()))))
+        Ok(Some(sample.estimate([sampled_from, others], Some(threshold), Some(assignments.removed()))))
     }
 
     /// Loads the sketches of some documents, all of them among some documents.

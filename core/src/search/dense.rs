@@ -34,19 +34,19 @@ const LEAST: usize = 1 << 10;
 const MOST: usize = 1 << 16;
 const ONE_OF: usize = 16;
 
-/// A sample of distinct hashes, ascending. Which are drawn depends on the hashes alone.
+/// A sample of distinct hashes, ascending. Which are in it depends on the hashes alone.
 pub(super) fn sample(hashes: &[u64]) -> Vec<Slot> {
     let size = (hashes.len() / ONE_OF).clamp(LEAST, MOST).min(hashes.len());
-    let mut drawn: Vec<(u64, Slot)> = Vec::new();
+    let mut sampled: Vec<(u64, Slot)> = Vec::new();
     // In portions, so that memory is not that of all hashes.
     for (portion, first) in hashes.chunks(MOST).zip((0u32..).step_by(MOST)) {
-        drawn.extend((first..).zip(portion).map(|(slot, &hash)| (fmix64(hash), Slot(slot))));
-        if drawn.len() > size {
-            drawn.select_nth_unstable(size);
-            drawn.truncate(size);
+        sampled.extend((first..).zip(portion).map(|(slot, &hash)| (fmix64(hash), Slot(slot))));
+        if sampled.len() > size {
+            sampled.select_nth_unstable(size);
+            sampled.truncate(size);
         }
     }
-    let mut sample: Vec<Slot> = drawn.into_iter().map(|(_, slot)| slot).collect();
+    let mut sample: Vec<Slot> = sampled.into_iter().map(|(_, slot)| slot).collect();
     sample.sort_unstable();
     sample
 }

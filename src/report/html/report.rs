@@ -79,7 +79,7 @@ pub fn render(report: &Report) -> Result<String> {
         estimated_recall => estimated_recall.map(|(estimate, settings)| {
             let of_pairs = estimate.recall.map(|recall| ("Estimated recall of pairs", recall.share));
             let of_documents = estimate.documents.map(|found| ("Estimated recall", found.recall.share));
-            let is_of_all = estimate.drawn > estimate.compared;
+            let is_of_all = estimate.sampled > estimate.compared;
             context! {
                 text => messages::recall_sentence(estimate, settings.verification),
                 share => of_documents.or(of_pairs),
