@@ -230,7 +230,7 @@ fn rows_of(path: &Path) -> Result<u64> {
 
 /// Checks a table of documents that is read as documents are, and counts its rows, and those that stay for themselves.
 fn check_documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
-    let columns = JsonlFields { text: "stays".to_owned(), ..JsonlFields::default() };
+    let columns = JsonlFields { text: "representative".to_owned(), ..JsonlFields::default() };
     let options = DiscoverOptions { fields: columns.clone(), ..DiscoverOptions::default() };
     let inputs = corpus::discover(&[path.to_path_buf()], &options)?;
     let options = ReadOptions { fields: columns, ..ReadOptions::default() };

@@ -72,7 +72,7 @@ struct ClusterMember {
     row: u32,
     cluster: u32,
     size: u32,
-    stays: bool,
+    kept: bool,
 }
 
 /// A file of the result, with its documents that are in clusters, in order.
@@ -113,7 +113,7 @@ pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     Ok(Marked {
         files: marks.len() as u64,
         documents: marks.iter().map(|file| file.row.documents).sum(),
-        removed: members.filter(|member| !member.stays).count() as u64,
+        removed: members.filter(|member| !member.kept).count() as u64,
     })
 }
 
@@ -158,7 +158,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
             continue;
         }
         let Some((file, row)) = line.at() else { return Err(earlier(&path)) };
-        let (Some(&place), Some(row), Some(stays), Some(size)) =
+        let (Some(&place), Some(row), Some(kept), Some(size)) =
             (places.get(file), row, line.kept(), line.size())
         else {
             return Err(
@@ -168,7 +168,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
         let next = clusters.len() as u32;
         let cluster = *clusters.entry(line.cluster().to_owned()).or_insert(next);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
-        marks[place].members.push(ClusterMember { row, cluster, size, stays });
+        marks[place].members.push(ClusterMember { row, cluster, size, kept });
     }
     marks.iter_mut().for_each(|file| file.members.sort_unstable_by_key(|member| member.row));
     Ok(marks)
@@ -266,7 +266,7 @@ fn of_datatrove(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress
         }
         if let Some(member) = member {
             let at = place.to_le_bytes();
-            if !member.stays {
+            if !member.kept {
                 remove.extend(at);
             }
             clusters.extend([at, member.cluster.to_le_bytes()].as_flattened());
@@ -281,16 +281,16 @@ fn of_datatrove(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress
 fn of_numpy(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 1]> {
     /// Magic, and version 1.0 of the format.
     const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
-    let mut stays = Vec::new();
+    let mut kept = Vec::new();
     each_document(file, options, progress, |document, member| {
-        stays.resize(document.id.row as usize, 0);
-        stays.push(u8::from(member.is_none_or(|member| member.stays)));
+        kept.resize(document.id.row as usize, 0);
+        kept.push(u8::from(member.is_none_or(|member| member.kept)));
     })?;
-    let header = format!("{{'descr': '|b1', 'fortran_order': False, 'shape': ({},), }}", stays.len());
+    let header = format!("{{'descr': '|b1', 'fortran_order': False, 'shape': ({},), }}", kept.len());
     // The array begins at a multiple of 64 bytes, behind a line end.
     let length = (MAGIC.len() + 2 + header.len() + 1).next_multiple_of(64) - MAGIC.len() - 2;
     let header = format!("{header:<width$}\n", width = length - 1);
-    let bytes = [MAGIC, &(length as u16).to_le_bytes(), header.as_bytes(), &stays].concat();
+    let bytes = [MAGIC, &(length as u16).to_le_bytes(), header.as_bytes(), &kept].concat();
     Ok([("npy", bytes)])
 }
 
@@ -323,7 +323,7 @@ fn attributes(
         };
         let mut lengths = Vec::new();
         each_document(file, options, progress, |document, member| {
-            if member.is_some_and(|member| !member.stays) {
+            if member.is_some_and(|member| !member.kept) {
                 lengths.push((document.id.row, document.text.chars().count()));
             }
         })?;

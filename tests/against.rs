@@ -115,7 +115,7 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
 
         let documents = rows(&place.at(&out).join("documents.csv"));
         let reported: Vec<_> =
-            documents.iter().map(|row| format!("{} -> {}", row["id"], row["stays"])).collect();
+            documents.iter().map(|row| format!("{} -> {}", row["id"], row["representative"])).collect();
         let expected = ["copy of a -> a", "near b -> b", "c -> c", "copy of c -> c", "alone -> alone"];
         assert_eq!(reported, expected);
         assert_eq!(rows(&place.at(&out).join("removed.csv")).len(), 3);

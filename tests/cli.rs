@@ -1408,7 +1408,7 @@ fn every_document_can_be_listed_with_the_document_that_stays_for_it() {
         Value::Number(number) if number.is_f64() => format!("{:.4}", number.as_f64().unwrap()),
         other => other.to_string(),
     };
-    let names = ["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
+    let names = ["file", "row", "id", "url", "cluster", "size", "kept", "representative", "similarity"];
     let row = |object: Value| -> Vec<String> { names.iter().map(|name| reported(&object[*name])).collect() };
     let lines = fs::read_to_string(formed.join("documents.jsonl")).unwrap();
     let of_lines: Vec<_> = lines.lines().map(|line| row(serde_json::from_str(line).unwrap())).collect();

@@ -17,6 +17,7 @@ mod gather;
 #[cfg(feature = "html")]
 mod html;
 mod imports;
+mod keep;
 mod kept;
 mod mark;
 #[cfg(feature = "serve")]
@@ -32,5 +33,4 @@ mod review;
 mod seen;
 mod specimens;
 mod staged;
-mod stays;
 mod worst;

@@ -253,9 +253,13 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
         assert_eq!(clustered.recall_estimate, outcome.recall_estimate, "{machine:?}");
         assert_eq!(clustered.copies, outcome.exact_duplicates as u64, "{machine:?}");
         assert_eq!(Some(clustered.statistics.into()), outcome.verified, "{machine:?}");
-        let stays = outcome.stays();
-        let expected: Vec<String> =
-            texts.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(text, _)| text.clone()).collect();
+        let is_kept = outcome.kept_mask();
+        let expected: Vec<String> = texts
+            .iter()
+            .zip(&is_kept)
+            .filter(|(_, is_kept)| **is_kept)
+            .map(|(text, _)| text.clone())
+            .collect();
         let mut files: Vec<PathBuf> =
             fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.retain(|path| path.extension().is_some_and(|end| end != "csv" && end != "note"));
@@ -288,7 +292,7 @@ fn removed(folder: &Path) -> Removed {
                 number("row") as u32,
                 number("cluster"),
                 number("size"),
-                row["stays"].clone(),
+                row["representative"].clone(),
             ));
         }
     }
@@ -307,10 +311,10 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
     let mut rows = Vec::new();
     for (cluster, (members, kept)) in outcome.clusters.iter().zip(&outcome.representatives).enumerate() {
         let (file, row) = &places[kept.index()];
-        let stays = format!("{file}:{row}");
+        let representative = format!("{file}:{row}");
         for member in members.iter().filter(|member| *member != kept) {
             let (file, row) = places[member.index()].clone();
-            rows.push((file, row, cluster as u64, members.len() as u64, stays.clone()));
+            rows.push((file, row, cluster as u64, members.len() as u64, representative.clone()));
         }
     }
     rows.sort();
@@ -364,12 +368,13 @@ fn assert_same_against(
         expected.sort();
         assert!(got.iter().eq(expected), "{linkage:?} {machine:?}");
         // What stays for a document that goes is reported, and is an old one where there is one.
-        let is_old = |stays: &str| stays.contains("/old/");
-        let by_old = removed(&kept).iter().filter(|(.., stays)| is_old(stays)).count();
-        let goes_for_old = |(members, stays): (&[Document], &Document)| match outcome.is_old(*stays) {
-            true => members.iter().filter(|member| !outcome.is_old(**member)).count(),
-            false => 0,
-        };
+        let is_old = |representative: &str| representative.contains("/old/");
+        let by_old = removed(&kept).iter().filter(|(.., representative)| is_old(representative)).count();
+        let goes_for_old =
+            |(members, representative): (&[Document], &Document)| match outcome.is_old(*representative) {
+                true => members.iter().filter(|member| !outcome.is_old(**member)).count(),
+                false => 0,
+            };
         let expected = outcome.clusters.iter().zip(&outcome.representatives).map(goes_for_old).sum::<usize>();
         assert_eq!(by_old, expected, "{linkage:?}");
     }

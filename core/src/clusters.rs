@@ -288,9 +288,9 @@ impl Quota {
         let mut stay: hashbrown::HashMap<u64, u32> = hashbrown::HashMap::new();
         (0..documents).filter(move |&place| {
             let stay = stay.entry(self.each.map_or(0, |_| source(place))).or_default();
-            let stays = is_old(place) || *stay < self.count;
-            *stay = stay.saturating_add(u32::from(stays));
-            stays
+            let is_kept = is_old(place) || *stay < self.count;
+            *stay = stay.saturating_add(u32::from(is_kept));
+            is_kept
         })
     }
 }

@@ -388,12 +388,12 @@ impl Pair {
 impl Outcome {
     /// Says of each document whether it is kept.
     #[doc(hidden)]
-    pub fn stays(&self) -> Vec<bool> {
-        let mut stays = vec![true; self.documents];
-        self.clusters.values().iter().for_each(|document| stays[document.index()] = false);
-        self.representatives.iter().chain(&self.also).for_each(|document| stays[document.index()] = true);
-        stays[self.new..].fill(true);
-        stays
+    pub fn kept_mask(&self) -> Vec<bool> {
+        let mut is_kept = vec![true; self.documents];
+        self.clusters.values().iter().for_each(|document| is_kept[document.index()] = false);
+        self.representatives.iter().chain(&self.also).for_each(|document| is_kept[document.index()] = true);
+        is_kept[self.new..].fill(true);
+        is_kept
     }
 
     /// Clusters of two documents or more, in order of their first documents, documents ascending.
@@ -403,21 +403,21 @@ impl Outcome {
 
     /// The new documents that stay, ascending.
     pub fn kept(&self) -> impl Iterator<Item = Document> {
-        let stays = self.stays();
-        Document::all(self.new).filter(move |document| stays[document.index()])
+        let is_kept = self.kept_mask();
+        Document::all(self.new).filter(move |document| is_kept[document.index()])
     }
 
     /// True if a new document stays by the quota, besides the best of its cluster.
     #[doc(hidden)]
-    pub fn stays_besides(&self, document: Document) -> bool {
+    pub fn is_also_kept(&self, document: Document) -> bool {
         self.also.binary_search(&document).is_ok()
     }
 
     /// The document that stays in the place of a member of a cluster: itself, if it stays by the quota, or else the
     /// best one.
     #[doc(hidden)]
-    pub fn stays_for(&self, cluster: Cluster, member: Document) -> Document {
-        match self.stays_besides(member) {
+    pub fn representative_of(&self, cluster: Cluster, member: Document) -> Document {
+        match self.is_also_kept(member) {
             true => member,
             false => self.representatives[cluster.index()],
         }
@@ -1118,13 +1118,13 @@ impl Found<'_> {
         let is_few = |document: &Document| (collection.facts(*document).features as usize) < least;
         let few = Document::all(new).filter(is_few).count() as u64;
         // All copies of a text are in one cluster, so all of them but one go, and but those that stay besides.
-        let mut stays = vec![false; if also.is_empty() { 0 } else { n }];
-        if !stays.is_empty() {
-            representatives.iter().chain(&also).for_each(|document| stays[document.index()] = true);
+        let mut is_kept = vec![false; if also.is_empty() { 0 } else { n }];
+        if !is_kept.is_empty() {
+            representatives.iter().chain(&also).for_each(|document| is_kept[document.index()] = true);
         }
         let goes = |text| {
             let (of_new, of_old) = texts.copies(text).split_at(new_copies(text));
-            let stay = of_new.iter().filter(|copy| stays.get(copy.index()) == Some(&true)).count();
+            let stay = of_new.iter().filter(|copy| is_kept.get(copy.index()) == Some(&true)).count();
             of_new.len() - stay.max(usize::from(of_old.is_empty()))
         };
         Ok(Outcome {
@@ -1318,7 +1318,7 @@ mod tests {
                     prop_assert_eq!(&kept, &expected, "{}", &said);
 
                     prop_assert_eq!(outcome.removed(), n - kept.len());
-                    prop_assert!(outcome.stays()[n..].iter().all(|&stays| stays));
+                    prop_assert!(outcome.kept_mask()[n..].iter().all(|&is_kept| is_kept));
                     let seen = |at: &usize| old.contains(&new[*at]) || new[..*at].contains(&new[*at]);
                     prop_assert_eq!(outcome.exact_duplicates, (0..n).filter(seen).count());
                     prop_assert!(outcome.pairs.iter().all(|pair| pair.a.index() < n), "{}", &said);
@@ -1366,7 +1366,7 @@ mod tests {
                 let usual = against(&one, &new, &old);
                 prop_assert_eq!(&outcome.clusters, &usual.clusters);
                 prop_assert_eq!(&outcome.representatives, &usual.representatives);
-                let stays = outcome.stays();
+                let is_kept = outcome.kept_mask();
                 for (members, &best) in outcome.clusters.iter().zip(&outcome.representatives) {
                     let (of_new, of_old): (Vec<Document>, Vec<Document>) =
                         members.iter().partition(|member| !outcome.is_old(**member));
@@ -1375,24 +1375,24 @@ mod tests {
                         let is_of = |document: &&Document| each.is_none() || source_of(**document) == source;
                         let old = of_old.iter().filter(is_of).count();
                         let (stay, go): (Vec<Document>, Vec<Document>) =
-                            of_new.iter().filter(is_of).partition(|document| stays[document.index()]);
+                            of_new.iter().filter(is_of).partition(|document| is_kept[document.index()]);
                         let most = (count as usize).saturating_sub(old);
                         prop_assert_eq!(stay.len(), most.min(stay.len() + go.len()));
                         // The best ones do.
                         let shortest = stay.iter().map(length).min().unwrap_or(usize::MAX);
                         prop_assert!(go.iter().all(|document| length(document) <= shortest));
                     }
-                    prop_assert!(stays[best.index()]);
+                    prop_assert!(is_kept[best.index()]);
                 }
-                prop_assert_eq!(outcome.removed(), stays[..n].iter().filter(|stays| !**stays).count());
+                prop_assert_eq!(outcome.removed(), is_kept[..n].iter().filter(|is_kept| !**is_kept).count());
                 // Copies that go, but for one of each text of which nothing stays.
                 let all: Vec<&String> = new.iter().chain(&old).collect();
-                let goes = |at: &usize| !stays[*at];
+                let goes = |at: &usize| !is_kept[*at];
                 let texts: BTreeSet<&String> = all.iter().copied().collect();
                 let exact = texts.into_iter().map(|text| {
                     let copies = (0..n).filter(|&at| &new[at] == text).filter(goes).count();
-                    let stays = (0..n + m).any(|at| all[at] == text && stays[at]);
-                    copies - usize::from(copies > 0 && !stays)
+                    let is_kept = (0..n + m).any(|at| all[at] == text && is_kept[at]);
+                    copies - usize::from(copies > 0 && !is_kept)
                 });
                 prop_assert_eq!(outcome.exact_duplicates, exact.sum::<usize>());
             }
@@ -1726,15 +1726,15 @@ mod tests {
                 let passes = !verified || one.weights.cosine(&two.weights) >= 0.95;
                 texts[a] == texts[b] || sketched && passes && distance(one.hash, two.hash) <= h
             };
-            let stays = outcome.stays();
+            let is_kept = outcome.kept_mask();
             for (cluster, &kept) in Cluster::all(outcome.clusters.len()).zip(&outcome.representatives) {
                 let members = outcome.clusters.get(cluster);
                 prop_assert!(members.iter().all(|member| near(member.index(), kept.index())));
             }
             // Two that others were removed for may turn out to be near.
             let represents = |at: usize| outcome.representatives.contains(&Document::at(at));
-            for (at, _) in stays[..n].iter().enumerate().filter(|(_, stays)| **stays) {
-                let mut before = (0..at).filter(|&before| stays[before] && near(before, at));
+            for (at, _) in is_kept[..n].iter().enumerate().filter(|(_, is_kept)| **is_kept) {
+                let mut before = (0..at).filter(|&before| is_kept[before] && near(before, at));
                 prop_assert!(before.all(|before| represents(before) && represents(at)), "{at}");
                 prop_assert!((n..n + old).all(|old| !near(old, at)), "{at} is near an old document");
             }

@@ -21,7 +21,7 @@ def masks(parts, settings):
     """For each part of the sketches, in their order, a list that says of each row whether it is kept."""
     kept = [digest is not None for part in parts for digest in part["digest"].to_pylist()]
     pairs = simflip.join(parts, **settings)
-    for document, _, _, stays in simflip.clusters(len(kept), pairs):
-        kept[document] = stays
+    for document, _, _, is_kept in simflip.clusters(len(kept), pairs):
+        kept[document] = is_kept
     rows = iter(kept)
     return [list(islice(rows, len(part))) for part in parts]

@@ -12,7 +12,7 @@ class Result:
     """What became of some texts. It can be pickled and copied.
 
     documents: a row for each row of the input, old documents left out: cluster (uint32; null for a document alone), size (uint32),
-    kept (bool), stays (uint32, the row that stays in its place, that of an old document perhaps; itself if it is kept),
+    kept (bool), representative (uint32, the row that stays in its place, that of an old document perhaps; itself if it is kept),
     similarity (float32, to that row; null for itself, and where the two were not compared). A row without text is not
     kept, and the rest of it null.
 

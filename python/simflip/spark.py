@@ -35,7 +35,7 @@ class DataFrameResult:
         """Two DataFrames, and those that are kept for them."""
         self.documents = documents
         """A row for each of the input: the id; cluster (long; null for a document alone), size (long), kept (boolean),
-        stays (the id of the document that stays in its place). A row without text is not kept, and the rest of it null."""
+        representative (the id of the document that stays in its place). A row without text is not kept, and the rest of it null."""
         self.pairs = pairs
         """Pairs: a and b (ids, a before b), distance (int, bits of 64), similarity (float), kind (``exact`` or ``near``).
         Every exact duplicate with the document that is kept of its text, and near-duplicates with the document that
@@ -98,18 +98,18 @@ def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **setti
             assignments.add(edges)
         removed = spark.createDataFrame(assignments.removed(), f"id {id_type}, leader {id_type}")
         kept = f.coalesce("leader", "id")
-        texts_of = texts.join(removed, "id", "left").select("digest", f.col("id").alias("text"), kept.alias("stays"))
+        texts_of = texts.join(removed, "id", "left").select("digest", f.col("id").alias("text"), kept.alias("representative"))
         members = documents.select("id", "digest").join(texts_of, "digest", "left").persist()
         on_the_way.append(members)
-        sizes = members.where("stays is not null").groupBy("stays")
+        sizes = members.where("representative is not null").groupBy("representative")
         sizes = sizes.agg(f.count("*").alias("size"), f.min("id").alias("first")).persist()
         on_the_way.append(sizes)
         # Clusters are numbered in order of their first documents.
         number = f.row_number().over(Window.orderBy("first")) - 1
-        numbered = sizes.where("size > 1").select("stays", number.cast("long").alias("cluster"))
-        found = members.join(sizes.select("stays", "size"), "stays", "left").join(numbered, "stays", "left")
-        is_kept = f.col("stays").isNotNull() & (f.col("id") == f.col("stays"))
-        found = found.select(f.col("id").alias(id), "cluster", "size", is_kept.alias("kept"), "stays").persist()
+        numbered = sizes.where("size > 1").select("representative", number.cast("long").alias("cluster"))
+        found = members.join(sizes.select("representative", "size"), "representative", "left").join(numbered, "representative", "left")
+        is_kept = f.col("representative").isNotNull() & (f.col("id") == f.col("representative"))
+        found = found.select(f.col("id").alias(id), "cluster", "size", is_kept.alias("kept"), "representative").persist()
         results.append(found)
         exact = members.where("text is not null and text != id")
         exact = exact.select(

@@ -120,20 +120,20 @@ fn documents_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> 
     for document in Document::all(outcome.new) {
         let assignment = assignments.of(document);
         of_row[rows.row(document) as usize] =
-            Some(DocumentAssignment { stays: Document(rows.row(assignment.stays)), ..assignment });
+            Some(DocumentAssignment { representative: Document(rows.row(assignment.representative)), ..assignment });
     }
     let each = |of: fn(&DocumentAssignment) -> Option<u32>| -> UInt32Array {
         of_row.iter().map(|assignment| assignment.as_ref().and_then(of)).collect()
     };
-    let stays = each(|assignment| Some(assignment.stays.0));
-    let kept: BooleanArray = (0..).zip(&stays).map(|(row, stays)| Some(stays == Some(row))).collect();
+    let representative = each(|assignment| Some(assignment.representative.0));
+    let kept: BooleanArray = (0..).zip(&representative).map(|(row, representative)| Some(representative == Some(row))).collect();
     let similarity: Float32Array =
         of_row.iter().map(|assignment| assignment.and_then(|assignment| assignment.similarity)).collect();
     Table::of(vec![
         ("cluster", Arc::new(each(|assignment| assignment.cluster.map(Id::number))), true),
         ("size", Arc::new(each(|assignment| Some(assignment.size))), true),
         ("kept", Arc::new(kept), false),
-        ("stays", Arc::new(stays), true),
+        ("representative", Arc::new(representative), true),
         ("similarity", Arc::new(similarity), true),
     ])
 }
@@ -143,7 +143,7 @@ fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
         let members = outcome.clusters.get(cluster);
         members.iter().map(move |&document| {
-            let is_kept = outcome.stays_for(cluster, document) == document || outcome.is_old(document);
+            let is_kept = outcome.representative_of(cluster, document) == document || outcome.is_old(document);
             (rows.row(document), cluster.number(), members.len() as u32, is_kept)
         })
     });
@@ -156,9 +156,9 @@ fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
 /// If it is no such table.
 #[pyfunction]
 pub fn chosen_rows(py: Python<'_>, documents: &Table, kept: bool) -> PyResult<Py<RowNumbers>> {
-    let (is_kept, stays) = (documents.column("kept")?, documents.column("stays")?);
+    let (is_kept, representative) = (documents.column("kept")?, documents.column("representative")?);
     let is_kept = is_kept.as_boolean();
-    let rows = (0..stays.len()).filter(|&row| stays.is_valid(row) && is_kept.value(row) == kept);
+    let rows = (0..representative.len()).filter(|&row| representative.is_valid(row) && is_kept.value(row) == kept);
     let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
     RowNumbers::new(py, if kept { "kept" } else { "removed" }, rows)
 }

@@ -66,7 +66,7 @@ def main(texts, most):
         frame = spark.read.schema("id long, text string").json(texts).repartition(4)
         result = simflip.spark.dedup(frame)
         pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
-        documents = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.documents.collect())
+        documents = sorted((row.id, row.cluster, row.size, row.kept, row.representative) for row in result.documents.collect())
     finally:
         ended.set()
         killing.join()

@@ -9,7 +9,7 @@ pa = pytest.importorskip("pyarrow")
 COLUMNS = {
     "pairs": ["a", "b", "distance", "similarity", "kind"],
     "clusters": ["document", "cluster", "size", "kept"],
-    "documents": ["cluster", "size", "kept", "stays", "similarity"],
+    "documents": ["cluster", "size", "kept", "representative", "similarity"],
 }
 
 

@@ -94,15 +94,15 @@ def test_documents_say_who_stays(texts):
     kept = set(result.kept)
     members = {document: (cluster, size) for document, cluster, size, _ in result.clusters}
     assert len(result) == len(given) == len(result.documents)
-    for row, (cluster, size, stays_itself, stays, _) in enumerate(result.documents):
-        assert stays_itself == (row in kept)
+    for row, (cluster, size, is_kept, representative, _) in enumerate(result.documents):
+        assert is_kept == (row in kept)
         if row == 0:
-            assert (cluster, size, stays) == (None, None, None)
+            assert (cluster, size, representative) == (None, None, None)
         elif row in members:
-            assert (cluster, size) == members[row] and members[stays][0] == cluster and stays in kept
-            assert len(given[stays]) >= len(given[row])
+            assert (cluster, size) == members[row] and members[representative][0] == cluster and representative in kept
+            assert len(given[representative]) >= len(given[row])
         else:
-            assert (cluster, size, stays) == (None, 1, row)
+            assert (cluster, size, representative) == (None, 1, row)
 
 
 def test_urls_say_which_copy_stays():
@@ -174,8 +174,8 @@ def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(
     gone = {int(row["id"]) for row in members if row["kept"] == "false"}
     assert result.kept.tolist() == [row for row, text in enumerate(new) if text is not None and row not in gone]
     assert len(result) == len(result.documents) == len(new)
-    stays = result.documents["stays"].tolist()
-    assert any(row >= len(new) for row in stays if row is not None)
+    representative = result.documents["representative"].tolist()
+    assert any(row >= len(new) for row in representative if row is not None)
     settings = {name: value for name, value in keywords.items() if name not in ("clusters", "keep")}
     # Containment counts features, which sketches in a table do not hold.
     if "weighting" not in settings and "preset" not in settings:
@@ -190,7 +190,7 @@ def test_old_texts_may_be_none_and_may_be_tables():
     assert (empty.kept.tolist(), empty.report()["against"]["documents"]) == ([0, 1], 0)
     tables = {"document": [HOURS, HARBOUR]}, {"document": [HOURS.replace(".", "!")]}
     result = simflip.dedup(tables[0], against=tables[1], column="document", features="words")
-    assert (result.kept.tolist(), list(result.pairs)[0][:2], result.documents["stays"].tolist()) == ([1], (0, 2), [2, 1])
+    assert (result.kept.tolist(), list(result.pairs)[0][:2], result.documents["representative"].tolist()) == ([1], (0, 2), [2, 1])
     with pytest.raises(ValueError, match="column document"):
         simflip.dedup(tables[0], against={"text": []}, column="document")
 

@@ -91,10 +91,10 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
     pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
     assert len(pairs) > 600
     assert pairs == [(ids[a], ids[b], *rest) for a, b, *rest in expected.pairs]
-    documents = sorted((row.url, row.cluster, row.size, row.kept, row.stays) for row in result.documents.collect())
+    documents = sorted((row.url, row.cluster, row.size, row.kept, row.representative) for row in result.documents.collect())
     assert documents == [
-        (url, cluster, size, kept, None if stays is None else ids[stays])
-        for url, (cluster, size, kept, stays, _) in zip(ids, expected.documents, strict=True)
+        (url, cluster, size, kept, None if representative is None else ids[representative])
+        for url, (cluster, size, kept, representative, _) in zip(ids, expected.documents, strict=True)
     ]
     result.unpersist()
 
@@ -136,7 +136,7 @@ def test_texts_without_duplicates_and_no_texts(spark):
     frame = spark.createDataFrame([(1, "some words"), (2, "other ones"), (3, None)], "id int, text string")
     result = simflip.spark.dedup(frame)
     assert result.pairs.count() == 0
-    documents = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.documents.collect())
+    documents = sorted((row.id, row.cluster, row.size, row.kept, row.representative) for row in result.documents.collect())
     assert documents == [(1, None, 1, True, 1), (2, None, 1, True, 2), (3, None, None, False, None)]
     assert simflip.spark.dedup(frame.where("id > 3")).documents.count() == 0
 

@@ -94,15 +94,15 @@ fn write(
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Findings> {
-    let mut stays = outcome.stays();
+    let mut is_kept = outcome.kept_mask();
     // What becomes of old documents is not asked.
-    stays.truncate(outcome.new);
+    is_kept.truncate(outcome.new);
     let mut kept_of_files = vec![0; read.new_files];
     let [mut kept_bytes, mut removed_text_bytes] = [0, 0];
-    for (document, &stays) in Document::all(stays.len()).zip(&stays) {
-        let bytes = if stays { &mut kept_bytes } else { &mut removed_text_bytes };
+    for (document, &is_kept) in Document::all(is_kept.len()).zip(&is_kept) {
+        let bytes = if is_kept { &mut kept_bytes } else { &mut removed_text_bytes };
         *bytes += read.collection.facts(document).text_bytes;
-        kept_of_files[read.shard_of(document)] += u64::from(stays);
+        kept_of_files[read.shard_of(document)] += u64::from(is_kept);
     }
     let write_kept = || {
         if !job.writes.kept {
@@ -110,12 +110,12 @@ fn write(
         }
         let is_same = |id, text: &str| read.is_same(id, text);
         let (files, inputs, options) = (job.kept_files, &read.inputs[..read.new_files], &job.read_options());
-        let kept = &HeldKept { documents: &read.documents, stays: &stays };
+        let kept = &HeldKept { documents: &read.documents, is_kept: &is_kept };
         KeptJob { files, inputs, options, kept, is_same: &is_same }.write(folder.path())
     };
     let write_tables = || {
         let listing = HeldListing { read, outcome, assignments: OnceCell::new() };
-        (write_tables(job, &listing, folder.path()), lost_by_origin(read, &stays))
+        (write_tables(job, &listing, folder.path()), lost_by_origin(read, &is_kept))
     };
     let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
     let (kept_in, (tables, origins)) =
@@ -149,13 +149,13 @@ fn write(
 struct HeldKept<'a> {
     documents: &'a DocumentTable,
     /// Of each new document, whether it stays.
-    stays: &'a [bool],
+    is_kept: &'a [bool],
 }
 
 impl HeldKept<'_> {
     fn of(&self, shard: u32) -> impl Iterator<Item = Document> {
         let [from, to] = [shard, shard + 1].map(|shard| self.documents.before(shard));
-        (from..to).filter(move |&at| self.stays[at]).map(Document::at)
+        (from..to).filter(move |&at| self.is_kept[at]).map(Document::at)
     }
 }
 
@@ -507,7 +507,7 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
         let (members, old) = members.split_at(new(members));
         clusters += 1;
         documents_in_clusters += old.len() as u64;
-        let go = || members.iter().filter(|&&member| !outcome.stays_besides(member));
+        let go = || members.iter().filter(|&&member| !outcome.is_also_kept(member));
         all += go().count() as u64;
         exact += go().filter(|&&member| old_texts.contains(&digest(member))).count() as u64;
     }

@@ -35,7 +35,7 @@ pub struct DocumentAssignment {
     /// Documents in that cluster, itself included.
     pub size: u32,
     /// The document that stays for it; itself, if it stays.
-    pub stays: Document,
+    pub representative: Document,
     /// Similarity to that document in 0..=1; none for itself, and where the two were not compared.
     pub similarity: Option<f32>,
 }
@@ -54,12 +54,12 @@ impl<'a> Assignments<'a> {
         }
         let first: Vec<Document> =
             Document::all(outcome.documents).map(|document| copies.find(document)).collect();
-        let mut stays = vec![false; outcome.documents];
-        outcome.representatives.iter().for_each(|kept| stays[first[kept.index()].index()] = true);
+        let mut is_representative = vec![false; outcome.documents];
+        outcome.representatives.iter().for_each(|kept| is_representative[first[kept.index()].index()] = true);
         let mut near = HashMap::new();
         for pair in outcome.pairs.iter().filter(|pair| pair.kind != PairKind::Exact) {
             let [a, b] = pair.documents().map(|document| first[document.index()]);
-            if stays[a.index()] || stays[b.index()] {
+            if is_representative[a.index()] || is_representative[b.index()] {
                 near.insert((a.min(b), a.max(b)), pair.similarity);
             }
         }
@@ -70,10 +70,11 @@ impl<'a> Assignments<'a> {
     pub fn of(&self, document: Document) -> DocumentAssignment {
         let outcome = self.outcome;
         let cluster = self.cluster[document.index()];
-        let stays = cluster.map_or(document, |cluster| outcome.stays_for(cluster, document));
-        let similarity = (stays != document).then(|| self.similarity(document, stays)).flatten();
+        let representative = cluster.map_or(document, |cluster| outcome.representative_of(cluster, document));
+        let similarity =
+            (representative != document).then(|| self.similarity(document, representative)).flatten();
         let size = cluster.map_or(1, |cluster| outcome.clusters.get(cluster).len()) as u32;
-        DocumentAssignment { cluster, size, stays, similarity }
+        DocumentAssignment { cluster, size, representative, similarity }
     }
 
     /// The similarity of two documents, where they were compared.
@@ -116,9 +117,10 @@ impl Listing for HeldListing<'_> {
         let members = Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
             let members = outcome.clusters.get(cluster);
             members.iter().map(move |&member| {
-                let stays = if outcome.is_old(member) { member } else { outcome.stays_for(cluster, member) };
+                let representative =
+                    if outcome.is_old(member) { member } else { outcome.representative_of(cluster, member) };
                 let (cluster, size) = (Some(cluster), members.len() as u32);
-                Ok((member, DocumentAssignment { cluster, size, stays, similarity: None }))
+                Ok((member, DocumentAssignment { cluster, size, representative, similarity: None }))
             })
         });
         Ok(members)
@@ -185,7 +187,7 @@ pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Pa
 /// Writes the table of clusters, and tells the number of rows.
 pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64> {
     let rows = listing.members()?.map(|member| {
-        let (document, DocumentAssignment { cluster, size, stays, .. }) = member?;
+        let (document, DocumentAssignment { cluster, size, representative, .. }) = member?;
         let named = listing.named(document)?;
         Ok(ClusterRow {
             at: named.standing(),
@@ -193,7 +195,7 @@ pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64>
             url: named.url.unwrap_or_default(),
             cluster: Cow::Owned(cluster.unwrap_or_default().to_string()),
             size: size.into(),
-            kept: stays == document,
+            kept: representative == document,
         })
     });
     tables::write(path, rows)
@@ -212,22 +214,26 @@ fn document_rows<L: Listing>(
     wanted: WantedRows,
 ) -> Result<impl Iterator<Item = Result<DocumentRow<'_>>>> {
     let goes = |of: &Result<(Document, DocumentAssignment)>| {
-        of.as_ref().map_or(true, |(document, assignment)| assignment.stays != *document)
+        of.as_ref().map_or(true, |(document, assignment)| assignment.representative != *document)
     };
     let documents = listing.documents()?.filter(move |of| wanted == WantedRows::All || goes(of));
     let rows = documents.map(|of| {
-        let (document, DocumentAssignment { cluster, size, stays, similarity }) = of?;
+        let (document, DocumentAssignment { cluster, size, representative, similarity }) = of?;
         let named = listing.named(document)?;
         let At { file, row, .. } = named.standing();
         Ok(DocumentRow {
             file,
             row,
-            stays: if stays == document { named.id.clone() } else { listing.named(stays)?.id },
+            representative: if representative == document {
+                named.id.clone()
+            } else {
+                listing.named(representative)?.id
+            },
             id: named.id,
             url: named.url.unwrap_or_default(),
             cluster: cluster.map(Id::number),
             size: size.into(),
-            kept: stays == document,
+            kept: representative == document,
             similarity: similarity.map(f64::from),
         })
     });

@@ -142,15 +142,15 @@ pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
 }
 
 /// The losses of hosts, and of the values of the field that groups documents; none where no document has such.
-/// `stays` says of each new document whether it is kept.
-pub fn lost_by_origin(read: &ReadDocuments, stays: &[bool]) -> Vec<Sources> {
-    let new = || Document::all(stays.len()).zip(stays.iter().copied());
-    let hosts = lost_by_host(new().map(|(document, stays)| (read.url(document), stays)));
+/// `is_kept` says of each new document whether it is kept.
+pub fn lost_by_origin(read: &ReadDocuments, is_kept: &[bool]) -> Vec<Sources> {
+    let new = || Document::all(is_kept.len()).zip(is_kept.iter().copied());
+    let hosts = lost_by_host(new().map(|(document, is_kept)| (read.url(document), is_kept)));
     let by = read.left_out.as_ref().map(|left_out| left_out.by.to_string());
     let values = by.zip(read.values.as_ref()).and_then(|(by, values)| {
         lost_by(
             &by,
-            new().filter_map(|(document, stays)| Some((&**values[document.index()].as_ref()?, stays))),
+            new().filter_map(|(document, is_kept)| Some((&**values[document.index()].as_ref()?, is_kept))),
         )
     });
     hosts.into_iter().chain(values).collect()
@@ -158,7 +158,7 @@ pub fn lost_by_origin(read: &ReadDocuments, stays: &[bool]) -> Vec<Sources> {
 
 /// The losses of hosts, by the URL of each new document and whether it stays.
 pub(super) fn lost_by_host<'u>(documents: impl Iterator<Item = (Option<&'u str>, bool)>) -> Option<Sources> {
-    lost_by("host", documents.filter_map(|(url, stays)| Some((host_of(url?)?, stays))))
+    lost_by("host", documents.filter_map(|(url, is_kept)| Some((host_of(url?)?, is_kept))))
 }
 
 /// The losses of the sources of a kind, by the source of each document and whether it stays; none without a document.
@@ -167,7 +167,7 @@ fn lost_by<S: Eq + Hash + Into<String>>(
     documents: impl Iterator<Item = (S, bool)>,
 ) -> Option<Sources> {
     let mut sources: HashMap<S, SourceRow> = HashMap::new();
-    documents.for_each(|(source, stays)| sources.entry(source).or_default().count(stays));
+    documents.for_each(|(source, is_kept)| sources.entry(source).or_default().count(is_kept));
     let rows: Vec<_> =
         sources.into_iter().map(|(source, row)| SourceRow { source: source.into(), ..row }).collect();
     (!rows.is_empty()).then(|| Sources::new(kind, rows))

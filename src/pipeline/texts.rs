@@ -187,13 +187,13 @@ fn report<T: AsRef<str>>(
     outcome: &Outcome,
     stages: &Stages<'_>,
 ) -> Report {
-    let stays = outcome.stays();
+    let is_kept = outcome.kept_mask();
     let bytes = |document: Document| collection.facts(document).text_bytes;
     let new = || Document::all(outcome.new);
-    let removed_text_bytes = new().filter(|document| !stays[document.index()]).map(bytes).sum();
+    let removed_text_bytes = new().filter(|document| !is_kept[document.index()]).map(bytes).sum();
     let mut findings = Findings::of(outcome, removed_text_bytes, job.settings.seed);
     findings.files.lost_by_source =
-        lost_by_host(new().map(|document| (job.url(document), stays[document.index()])))
+        lost_by_host(new().map(|document| (job.url(document), is_kept[document.index()])))
             .into_iter()
             .collect();
     findings.files.against = (job.first_old <= collection.len()).then(|| against(collection, outcome));

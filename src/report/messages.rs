@@ -574,26 +574,26 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     // Where each folder has one file, the folders lose what the files lose.
     let files = sources.iter().find(|sources| sources.kind == "file").map(|files| files.number);
     let is_told_by_files = |of: &Sources| of.kind == "folder" && Some(of.number) == files;
-    let gone = sources.iter().filter(|sources| sources.nearly_gone > 0 && !is_told_by_files(sources));
+    let gone = sources.iter().filter(|sources| sources.nearly_removed > 0 && !is_told_by_files(sources));
     let warning = |sources: &Sources| {
         let kind = match sources.kind.strip_prefix("field:") {
             Some(field) => format!("values of {}", printable(field)),
             None => format!("{}s", sources.kind),
         };
-        let named = sources.gone.iter().take(NAMED).map(|row| {
+        let named = sources.removed.iter().take(NAMED).map(|row| {
             let documents = counted(row.documents, "document", "documents");
             format!("{} ({} of {documents})", printable(&row.source), row.lost())
         });
         let named = named.collect::<Vec<_>>().join(", ");
-        let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
+        let more = if sources.nearly_removed > NAMED as u64 { ", …" } else { "" };
         format!(
             "{} of {} {kind} {} at least {:.0} % of {} documents: {named}{more}. Either they mirror others, or documents of one template \
              were taken for duplicates. {}",
-            sources.nearly_gone,
+            sources.nearly_removed,
             sources.number,
-            plural(sources.nearly_gone, "loses", "lose"),
+            plural(sources.nearly_removed, "loses", "lose"),
             100.0 * Sources::NEARLY_ALL,
-            plural(sources.nearly_gone, "its", "their"),
+            plural(sources.nearly_removed, "its", "their"),
             removal_advice(&sources.kind),
         )
     };

@@ -224,11 +224,11 @@ pub struct Sources {
     pub documents: u64,
     /// The number of sources that have [`Sources::LEAST`] documents or more and lose [`Sources::NEARLY_ALL`] of them or
     /// more.
-    pub nearly_gone: u64,
+    pub nearly_removed: u64,
     /// The sources that lose the most documents, most first, at most [`Sources::LISTED`].
     pub most: Vec<SourceRow>,
-    /// The sources that are nearly gone, largest first, at most [`Sources::LISTED`].
-    pub gone: Vec<SourceRow>,
+    /// The sources that lose nearly all their documents, largest first, at most [`Sources::LISTED`].
+    pub removed: Vec<SourceRow>,
     /// Of those that have [`Sources::LEAST`] documents or more, the one that loses the largest share.
     #[serde(default)]
     pub worst: Option<SourceRow>,
@@ -248,9 +248,9 @@ pub struct SourceRow {
 
 impl SourceRow {
     /// Counts a document.
-    pub fn count(&mut self, stays: bool) {
+    pub fn count(&mut self, is_kept: bool) {
         self.documents += 1;
-        self.kept += u64::from(stays);
+        self.kept += u64::from(is_kept);
     }
 
     /// Documents that can go.
@@ -263,7 +263,7 @@ impl SourceRow {
         self.lost() as f64 / self.documents.max(1) as f64
     }
 
-    fn is_nearly_gone(&self) -> bool {
+    fn is_nearly_all_removed(&self) -> bool {
         self.documents >= Sources::LEAST && self.lost() as f64 >= Sources::NEARLY_ALL * self.documents as f64
     }
 }
@@ -304,14 +304,14 @@ impl Sources {
                 self.worst = Some(row.clone());
             }
         }
-        if row.is_nearly_gone() {
-            self.nearly_gone += 1;
-            self.gone.push(row.clone());
+        if row.is_nearly_all_removed() {
+            self.nearly_removed += 1;
+            self.removed.push(row.clone());
         }
         if row.lost() > 0 {
             self.most.push(row);
         }
-        if self.most.len().max(self.gone.len()) >= 8 * Self::LISTED {
+        if self.most.len().max(self.removed.len()) >= 8 * Self::LISTED {
             self.cut();
         }
     }
@@ -325,8 +325,8 @@ impl Sources {
 
     /// Leaves those that are listed.
     fn cut(&mut self) {
-        self.gone.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.source.cmp(&b.source)));
-        self.gone.truncate(Self::LISTED);
+        self.removed.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.source.cmp(&b.source)));
+        self.removed.truncate(Self::LISTED);
         self.most.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
         self.most.truncate(Self::LISTED);
     }

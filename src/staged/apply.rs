@@ -1,6 +1,6 @@
 //! The last stage: for each input file the documents that stay, and a list of the others.
 
-use super::cluster::{self, goes_of};
+use super::cluster::{self, removals_of};
 use super::estimate::{KEPT, copied_by_thread, read_ahead, writing_bytes};
 use super::grouping::Grouping;
 use super::keep_order::check_keep;
@@ -376,7 +376,8 @@ impl Unit<'_> {
             let numbers = folder.inputs[place].documents.clone();
             let of_file = numbers.end - numbers.start;
             let mut goes = 0;
-            goes_of(self.assignments, numbers)?.try_for_each(|assignment| assignment.map(|_| goes += 1))?;
+            removals_of(self.assignments, numbers)?
+                .try_for_each(|assignment| assignment.map(|_| goes += 1))?;
             documents += of_file;
             removed += goes;
             kept.push(of_file - goes);
@@ -442,7 +443,7 @@ impl Unit<'_> {
     fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<DocumentRow<'static>>>> {
         let FolderInput { file, documents, .. } = &self.folder.inputs[place];
         let mut names = documents.clone().zip(self.names.of(place)?);
-        let goes = goes_of(self.assignments, documents.clone())?;
+        let goes = removals_of(self.assignments, documents.clone())?;
         Ok(goes.map(move |assignment| {
             let assignment = assignment?;
             let short = || odd_length(&self.folder.files[*file].names_path(), NAMES, 0);
@@ -461,7 +462,7 @@ impl Unit<'_> {
         named: names::Named,
     ) -> Result<DocumentRow<'static>> {
         let row = named.row;
-        let (file, kept_at) = self.folder.place(assignment.stays);
+        let (file, kept_at) = self.folder.place(assignment.representative);
         let rows = &self.rows[file];
         let rows = match rows.get() {
             Some(rows) => rows,
@@ -471,7 +472,7 @@ impl Unit<'_> {
             }
         };
         let path = &self.folder.inputs[place].mark.path;
-        let of_kept = &self.folder.inputs[self.folder.input_of(assignment.stays)].mark.path;
+        let of_kept = &self.folder.inputs[self.folder.input_of(assignment.representative)].mark.path;
         Ok(DocumentRow {
             file: Cow::Owned(path.clone()),
             row,
@@ -480,7 +481,7 @@ impl Unit<'_> {
             cluster: u32::try_from(assignment.cluster).ok(),
             size: assignment.size,
             kept: false,
-            stays: Cow::Owned(place_name(of_kept, rows.of(kept_at))),
+            representative: Cow::Owned(place_name(of_kept, rows.of(kept_at))),
             similarity: assignment.similarity.map(f64::from),
         })
     }

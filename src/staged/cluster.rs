@@ -241,7 +241,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         counts.removed += u64::from(!is_kept);
         let assignment = Assignment {
             document,
-            stays: if is_kept { document } else { order.document(kept) },
+            representative: if is_kept { document } else { order.document(kept) },
             cluster: u64::from(*cluster),
             size: u64::from(size),
             similarity: if is_kept { None } else { similarity(rank) },
@@ -420,14 +420,14 @@ pub fn assignments_of(
 }
 
 /// The assignments of some documents that are removed; see [`assignments_of`].
-pub fn goes_of(
+pub fn removals_of(
     body: &Body,
     documents: Range<u64>,
 ) -> Result<impl Iterator<Item = Result<Assignment>> + use<>> {
-    let goes = |assignment: &Result<Assignment>| {
-        assignment.as_ref().map_or(true, |assignment| assignment.stays != assignment.document)
+    let is_removal = |assignment: &Result<Assignment>| {
+        assignment.as_ref().map_or(true, |assignment| assignment.representative != assignment.document)
     };
-    Ok(assignments_of(body, documents)?.filter(goes))
+    Ok(assignments_of(body, documents)?.filter(is_removal))
 }
 
 /// The assignment of a document, of some that ascend; none where it is in no cluster.
@@ -472,7 +472,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     let counts = header.counts;
     let mut inspection = Inspection::of(ASSIGNMENTS.name);
     inspection.fact("clusters", header.grouping.linkage.name());
-    inspection.fact("who stays", header.grouping.stays());
+    inspection.fact("kept documents", header.grouping.keep_rule());
     inspection.fact("sketches", &header.sketches);
     inspection.fact("documents", counts.documents);
     if counts.old > 0 {
@@ -487,11 +487,11 @@ pub fn check(path: &Path) -> Result<Inspection> {
     for at in 0..counts.in_clusters {
         reader.read_exact(&mut record).map_err(|error| Error::io(path, error))?;
         let assignment = Assignment::of(&record);
-        removed += u64::from(assignment.stays != assignment.document);
+        removed += u64::from(assignment.representative != assignment.document);
         let documents = counts.old.saturating_add(counts.documents);
-        let is_right = assignment.document.max(assignment.stays) < documents
-            && (!assignment.beside || assignment.stays == assignment.document)
-            && (assignment.document < counts.documents || assignment.stays == assignment.document)
+        let is_right = assignment.document.max(assignment.representative) < documents
+            && (!assignment.beside || assignment.representative == assignment.document)
+            && (assignment.document < counts.documents || assignment.representative == assignment.document)
             && assignment.cluster < counts.clusters
             && (2..=counts.largest).contains(&assignment.size)
             && before.is_none_or(|before| before < assignment.document);

@@ -46,12 +46,12 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
     let (mut found, mut old) = (ClusterFindings::new((measure, floor)), OldCounts::default());
     let mut members = Vec::with_capacity((assignments.len() / Assignment::WIDTH as u64) as usize);
     for assignment in assignments_of(assignments, 0..u64::MAX)? {
-        let Assignment { document, stays, cluster, similarity, beside, .. } = assignment?;
-        in_range(assignments.path(), document.max(stays), joining.folder.documents())?;
-        let (goes, is_old) = (document != stays, joining.folder.is_old(document));
+        let Assignment { document, representative, cluster, similarity, beside, .. } = assignment?;
+        in_range(assignments.path(), document.max(representative), joining.folder.documents())?;
+        let (goes, is_old) = (document != representative, joining.folder.is_old(document));
         old.clusters += u64::from(is_old && !goes && !beside);
         old.members += u64::from(is_old);
-        old.gone += u64::from(goes && joining.folder.is_old(stays));
+        old.gone += u64::from(goes && joining.folder.is_old(representative));
         members.push(MeasuredDocument {
             cluster: cluster as u32,
             document: document as u32,

@@ -1,6 +1,6 @@
 //! The documents of stages that stay, file by file, as they are written.
 
-use super::cluster::{goes_of, of_document};
+use super::cluster::{of_document, removals_of};
 use super::layout::Column;
 use super::names::Named;
 use super::sketches::{Folder, FolderInput};
@@ -98,13 +98,13 @@ impl KeptDocuments for StagedKept<'_> {
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
         let Some(at) = self.inputs[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
         let documents = self.folder.inputs[at].documents.clone();
-        let mut goes = goes_of(self.assignments, documents.clone())?.peekable();
-        let stays = move |(document, named): (u64, Result<Named>)| match of_document(&mut goes, document) {
+        let mut removals = removals_of(self.assignments, documents.clone())?.peekable();
+        let kept = move |(document, named): (u64, Result<Named>)| match of_document(&mut removals, document) {
             Ok(Some(_)) => None,
             Ok(None) => Some(named.map(|named| (DocId::new(shard, named.row), named.place))),
             Err(error) => Some(Err(error)),
         };
-        Ok(Box::new(documents.zip(self.names.of(at)?).filter_map(stays)))
+        Ok(Box::new(documents.zip(self.names.of(at)?).filter_map(kept)))
     }
 
     fn number(&self, shard: u32) -> Result<u64> {

@@ -86,7 +86,7 @@ pub struct Assignment {
     /// The document.
     pub document: u64,
     /// The document that stays; itself, if it does.
-    pub stays: u64,
+    pub representative: u64,
     /// The cluster, counted in order of first documents.
     pub cluster: u64,
     /// Documents in it.
@@ -107,7 +107,9 @@ impl Assignment {
     /// The record as bytes.
     pub fn bytes(&self) -> [u8; Self::WIDTH] {
         let mut bytes = [0; Self::WIDTH];
-        for (at, number) in [self.document, self.stays, self.cluster, self.size].into_iter().enumerate() {
+        for (at, number) in
+            [self.document, self.representative, self.cluster, self.size].into_iter().enumerate()
+        {
             bytes[at * DOCUMENT..][..DOCUMENT].copy_from_slice(&document_bytes(number));
         }
         let similarity = if self.beside { BESIDE } else { self.similarity.unwrap_or(f32::NAN).to_bits() };
@@ -121,7 +123,7 @@ impl Assignment {
         let similarity = u32::from_be_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
         Self {
             document: number(0),
-            stays: number(1),
+            representative: number(1),
             cluster: number(2),
             size: number(3),
             similarity: Some(f32::from_bits(similarity)).filter(|similarity| !similarity.is_nan()),
@@ -148,7 +150,7 @@ mod tests {
             let edge = Edge { later, earlier, distance, similarity, decides };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
             for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
-                let assignment = Assignment { document: later, stays: earlier, cluster, size, similarity, beside };
+                let assignment = Assignment { document: later, representative: earlier, cluster, size, similarity, beside };
                 prop_assert_eq!(Assignment::of(&assignment.bytes()), assignment);
             }
             let swapped = Edge { later: earlier, earlier: later, ..edge };

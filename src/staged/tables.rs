@@ -68,11 +68,11 @@ fn pair_of(record: &[u8]) -> Pair {
 
 /// A record of a document of a cluster, as results in memory have it.
 fn assignment_of(record: Assignment) -> (Document, DocumentAssignment) {
-    let Assignment { document, stays, cluster, size, similarity, .. } = record;
+    let Assignment { document, representative, cluster, size, similarity, .. } = record;
     let assignment = DocumentAssignment {
         cluster: Some(Cluster::new(cluster as u32)),
         size: size as u32,
-        stays: document_numbered(stays),
+        representative: document_numbered(representative),
         similarity,
     };
     (document_numbered(document), assignment)
@@ -106,10 +106,10 @@ impl Listing for Tables<'_> {
     fn documents(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>> {
         let mut assignments = assignments_of(self.assignments, 0..u64::MAX)?.peekable();
         let of = move |document| {
-            let stays = document_numbered(document);
-            let alone = DocumentAssignment { cluster: None, size: 1, stays, similarity: None };
+            let representative = document_numbered(document);
+            let alone = DocumentAssignment { cluster: None, size: 1, representative, similarity: None };
             let assigned = of_document(&mut assignments, document)?.map(assignment_of);
-            Ok(assigned.unwrap_or((stays, alone)))
+            Ok(assigned.unwrap_or((representative, alone)))
         };
         Ok((0..self.folder.new_documents()).map(of))
     }
@@ -173,18 +173,18 @@ impl Tables<'_> {
             columns.read(Column::Features, from, count, &mut features)?;
             for (document, (length, features)) in (document..).zip(words(&lengths).zip(words(&features))) {
                 let assignment = of_document(&mut assignments, document)?;
-                let stays = assignment.is_none_or(|assignment| assignment.stays == document);
+                let is_kept = assignment.is_none_or(|assignment| assignment.representative == document);
                 while inputs[input].documents.end <= document {
                     input += 1;
                 }
-                counts.kept[input] += u64::from(stays);
+                counts.kept[input] += u64::from(is_kept);
                 counts.few += u64::from((features as usize) < least);
-                if !stays {
+                if !is_kept {
                     counts.removed_text_bytes += u64::from(length);
                 }
                 for (kind, origins) in &mut origins {
                     if let Some(origin) = self.group(document, kind)? {
-                        origins.push(&of_group(&origin, document, &[u8::from(stays)]))?;
+                        origins.push(&of_group(&origin, document, &[u8::from(is_kept)]))?;
                     }
                 }
             }
@@ -192,7 +192,7 @@ impl Tables<'_> {
         })?;
         for (kind, origins) in origins {
             let mut all = Sources::of(&kind.to_string());
-            let count = |row: &mut SourceRow, stays: &[u8]| row.count(stays == [1]);
+            let count = |row: &mut SourceRow, representative: &[u8]| row.count(representative == [1]);
             each_group(origins.finish()?, count, |document, row| {
                 all.add(SourceRow { source: self.group(document, kind)?.unwrap_or_default(), ..row });
                 Ok(())

@@ -189,7 +189,7 @@ pub(crate) fn documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     while let Some(line) = inspection.row(table.next(&mut row)) {
         rows += 1;
         let mut wrong = |what: &str| inspection.problem_at(path, line, what);
-        let stays = match &row[6] {
+        let is_kept = match &row[6] {
             "true" => true,
             "false" => false,
             _ => {
@@ -197,8 +197,8 @@ pub(crate) fn documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
                 continue;
             }
         };
-        kept += u64::from(stays);
-        if stays != (row[2] == row[7]) {
+        kept += u64::from(is_kept);
+        if is_kept != (row[2] == row[7]) {
             wrong("a document stays exactly where it stays for itself");
         }
         if row[4].is_empty() != (&row[5] == "1") {

@@ -121,7 +121,7 @@ pub struct DocumentRow<'a> {
     /// True if the document stays.
     pub kept: bool,
     /// Id of the document that stays for it; its own, if it stays.
-    pub stays: Cow<'a, str>,
+    pub representative: Cow<'a, str>,
     /// Similarity to that document in 0..=1; none for itself, and where the two were not compared.
     #[serde(serialize_with = "perhaps_four_decimals")]
     pub similarity: Option<f64>,

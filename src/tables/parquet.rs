@@ -47,7 +47,7 @@ pub fn write_documents_parquet<'a>(
         Field::new("cluster", DataType::UInt32, true),
         Field::new("size", DataType::UInt64, false),
         Field::new("kept", DataType::Boolean, false),
-        Field::new("stays", DataType::Utf8, false),
+        Field::new("representative", DataType::Utf8, false),
         Field::new("similarity", DataType::Float64, true),
     ]));
     let entry = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
@@ -92,7 +92,7 @@ struct WaitingRows {
     cluster: UInt32Builder,
     size: UInt64Builder,
     kept: BooleanBuilder,
-    stays: StringBuilder,
+    representative: StringBuilder,
     similarity: Float64Builder,
 }
 
@@ -105,7 +105,7 @@ impl WaitingRows {
         self.cluster.append_option(row.cluster);
         self.size.append_value(row.size);
         self.kept.append_value(row.kept);
-        self.stays.append_value(&row.stays);
+        self.representative.append_value(&row.representative);
         self.similarity.append_option(row.similarity.map(rounded));
     }
 
@@ -119,7 +119,7 @@ impl WaitingRows {
             Arc::new(self.cluster.finish()) as _,
             Arc::new(self.size.finish()) as _,
             Arc::new(self.kept.finish()) as _,
-            Arc::new(self.stays.finish()) as _,
+            Arc::new(self.representative.finish()) as _,
             Arc::new(self.similarity.finish()) as _,
         ];
         Ok(RecordBatch::try_new(schema, columns)?)

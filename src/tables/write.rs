@@ -54,10 +54,10 @@ impl TableRow for ClusterRow<'_> {
 
 impl TableRow for DocumentRow<'_> {
     const COLUMNS: &'static [&'static str] =
-        &["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
+        &["file", "row", "id", "url", "cluster", "size", "kept", "representative", "similarity"];
 
     fn guard(&mut self) {
-        [&mut self.file, &mut self.id, &mut self.url, &mut self.stays].into_iter().for_each(guard);
+        [&mut self.file, &mut self.id, &mut self.url, &mut self.representative].into_iter().for_each(guard);
     }
 }
 
@@ -86,7 +86,7 @@ pub fn write_documents_jsonl<'a>(
         cluster: Option<u32>,
         size: u64,
         kept: bool,
-        stays: &'a str,
+        representative: &'a str,
         similarity: Option<f64>,
     }
     let io = |error| Error::io(path, error);
@@ -102,7 +102,7 @@ pub fn write_documents_jsonl<'a>(
             cluster: row.cluster,
             size: row.size,
             kept: row.kept,
-            stays: &row.stays,
+            representative: &row.representative,
             similarity: row.similarity.map(rounded),
         };
         serde_json::to_writer(&mut out, &line).map_err(|error| io(error.into()))?;

@@ -1,4 +1,4 @@
-//! Which copy stays, and what each source loses by it.
+//! The document of a cluster that is kept, and what each source loses.
 
 use super::place::{Place, words};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn jsonl(lines: &[Value]) -> String {
 }
 
 /// Ids of the documents that stay, by the table of documents.
-fn stays(place: &Place, out: &str) -> Vec<String> {
+fn kept_ids(place: &Place, out: &str) -> Vec<String> {
     let lines = fs::read_to_string(place.at(out).join("documents.jsonl")).unwrap();
     let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.filter(|row| row["kept"] == true).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
@@ -36,13 +36,13 @@ fn the_document_with_the_highest_score_stays() {
         ]),
     );
     place.reported("dedup in --out first --write documents.jsonl", 0);
-    assert_eq!(stays(&place, "first"), ["low", "null"]);
+    assert_eq!(kept_ids(&place, "first"), ["low", "null"]);
     for (out, options) in [("out", "--threads 1"), ("again", "--threads 4")] {
         place.reported(
             &format!("dedup in --out {out} --write documents.jsonl --keep score:quality {options}"),
             0,
         );
-        assert_eq!(stays(&place, out), ["high", "negative"]);
+        assert_eq!(kept_ids(&place, out), ["high", "negative"]);
         place.reported(&format!("inspect {out}"), 0);
     }
     let report = place.report("out");
@@ -50,7 +50,7 @@ fn the_document_with_the_highest_score_stays() {
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("4 documents have no number in \\\"quality\\\""), "{warnings}");
     place.reported("dedup in --out repeated --write documents.jsonl --settings out/report.json", 0);
-    assert_eq!(stays(&place, "repeated"), ["high", "negative"]);
+    assert_eq!(kept_ids(&place, "repeated"), ["high", "negative"]);
     let reported = place.reported("dedup in --out none --keep score:qualty", 2);
     assert!(
         reported.contains("--keep score:qualty: expected a field with numbers or dates")
@@ -98,10 +98,10 @@ fn scores_of_parquet_columns_are_those_of_json() {
     group.close().unwrap();
     writer.close().unwrap();
     place.reported("dedup a.parquet --out out --write documents.jsonl --keep score:score", 0);
-    assert_eq!(stays(&place, "out"), ["row 3"]);
+    assert_eq!(kept_ids(&place, "out"), ["row 3"]);
     assert!(place.report("out")["warnings"].to_string().contains("3 documents have no number"));
     place.reported("dedup a.parquet --out by-rank --write documents.jsonl --keep score:rank", 0);
-    assert_eq!(stays(&place, "by-rank"), ["row 2"]);
+    assert_eq!(kept_ids(&place, "by-rank"), ["row 2"]);
 }
 
 #[test]
@@ -111,16 +111,16 @@ fn the_input_that_was_named_first_keeps_its_documents() {
     place.put("a/x.jsonl", jsonl(&[document("a1", 1), document("a2", 2)]));
     place.put("b.jsonl", jsonl(&[document("b3", 3), document("b1", 1), document("b1 again", 1)]));
     place.put("c/x.jsonl", jsonl(&[document("c2", 2), document("c3", 3), document("c4", 4)]));
-    let stays = |inputs: &str, out: &str| {
+    let kept_of = |inputs: &str, out: &str| {
         place.reported(
             &format!("dedup {inputs} --out {out} --write documents.jsonl --keep input-order --threads 3"),
             0,
         );
-        stays(&place, out)
+        kept_ids(&place, out)
     };
-    assert_eq!(stays("c b.jsonl a", "cba"), ["b1", "c2", "c3", "c4"]);
-    assert_eq!(stays("a c b.jsonl", "acb"), ["a1", "a2", "c3", "c4"]);
-    assert_eq!(stays("b.jsonl a c", "bac"), ["a2", "b3", "b1", "c4"]);
+    assert_eq!(kept_of("c b.jsonl a", "cba"), ["b1", "c2", "c3", "c4"]);
+    assert_eq!(kept_of("a c b.jsonl", "acb"), ["a1", "a2", "c3", "c4"]);
+    assert_eq!(kept_of("b.jsonl a c", "bac"), ["a2", "b3", "b1", "c4"]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     let stay = |options: &str, out: &str| {
         place.reported(format!("dedup a b --out {out} --write kept,documents.jsonl {options}").trim_end(), 0);
         place.reported(&format!("inspect {out}"), 0);
-        let kept = stays(&place, out);
+        let kept = kept_ids(&place, out);
         assert_eq!(place.report(out)["outcome"]["kept"], kept.len());
         assert_eq!(place.report(out)["outcome"]["near_duplicates"], 0);
         let clusters = fs::read_to_string(place.at(out).join("clusters.csv")).unwrap();
@@ -174,10 +174,10 @@ fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     assert_eq!(report["settings"]["quota"], json!({"count": 2, "each": "folder"}));
     assert_eq!(place.report("one")["settings"].get("quota"), None);
     place.reported("dedup a b --out repeated --write documents.jsonl --settings two/report.json", 0);
-    assert_eq!(stays(&place, "repeated"), stays(&place, "two"));
+    assert_eq!(kept_ids(&place, "repeated"), kept_ids(&place, "two"));
     // Old documents stay, and count.
     place.reported("dedup a --against b --out new --write documents.jsonl --keep-count 3", 0);
-    assert_eq!(stays(&place, "new"), ["x1", "x2", "x5", "y3"]);
+    assert_eq!(kept_ids(&place, "new"), ["x1", "x2", "x5", "y3"]);
     place.reported("inspect new", 0);
     // A document too many, or too few.
     let clusters = fs::read_to_string(place.at("three/clusters.csv")).unwrap();
@@ -256,7 +256,7 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     let row = |source: &str, documents: u64, kept: u64| json!({"source": source, "documents": documents, "kept": kept});
     let hosts = json!([row("mirror.example", 30, 0), row("few.example", 5, 0)]);
     assert_eq!((&by("host")["most"], &by("host")["number"]), (&hosts, &json!(4)));
-    assert_eq!(by("host")["gone"], json!([row("mirror.example", 30, 0)]));
+    assert_eq!(by("host")["removed"], json!([row("mirror.example", 30, 0)]));
     assert_eq!(by("folder")["most"], json!([row("in/b", 40, 5)]));
     assert_eq!(by("file")["most"], json!([row("in/b/x.jsonl", 35, 5), row("in/b/y.jsonl", 5, 0)]));
     let warnings = report["warnings"].to_string();
