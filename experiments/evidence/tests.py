@@ -20,7 +20,7 @@ import score
 import truth
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import told
+import tables
 
 
 class Words(unittest.TestCase):
@@ -207,9 +207,9 @@ class Told(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
-        for file in {*told.TABLES, *(file for file, _ in told.sentences())}:
+        for file in {*tables.TABLES, *(file for file, _ in tables.sentences())}:
             (self.root / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(told.HERE.parent / file, self.root / file)
+            shutil.copy(tables.HERE.parent / file, self.root / file)
 
     def drift(self, file, before):
         """Changes the last digit of the number behind these words, and tells the number that stands there then."""
@@ -226,33 +226,33 @@ class Told(unittest.TestCase):
             return {"machine": machine, "queries_per_cpu_second": str(speed)}
 
         files = {"one.csv": [made("A", 2)], "avx2/one.csv": [made("A", 3)], "two.csv": [made("A", 2)], "avx2/two.csv": [made("B", 3)]}
-        with unittest.mock.patch.object(told, "rows", files.get):
-            self.assertEqual([max(map(told.rate, of)) for of in told.by_level("one")], [3, 3])
-            self.assertEqual([max(map(told.rate, of)) for of in told.by_level("two")], [2, 3])
-        self.assertEqual(told.over(made("A", 3), made("A", 2)), 1.5)
-        self.assertRaises(AssertionError, told.over, made("A", 3), made("B", 2))
+        with unittest.mock.patch.object(tables, "rows", files.get):
+            self.assertEqual([max(map(tables.rate, of)) for of in tables.by_level("one")], [3, 3])
+            self.assertEqual([max(map(tables.rate, of)) for of in tables.by_level("two")], [2, 3])
+        self.assertEqual(tables.over(made("A", 3), made("A", 2)), 1.5)
+        self.assertRaises(AssertionError, tables.over, made("A", 3), made("B", 2))
 
-    def test_what_is_told_is_what_the_rows_say(self):
-        self.assertEqual([*told.commands(), *told.differences(self.root)], [])
+    def test_what_is_reported_is_what_the_rows_say(self):
+        self.assertEqual([*tables.commands(), *tables.differences(self.root)], [])
 
     def test_a_number_of_a_table_that_drifts_is_found_and_written_anew(self):
         number = self.drift("README.md", "| **simflip** | 1.0 | ")
-        [found] = told.differences(self.root)
+        [found] = tables.differences(self.root)
         self.assertIn("README.md, table tools", found)
         self.assertIn(number, found)
-        self.assertEqual(list(told.differences(self.root, write=True)), [])
-        self.assertEqual((self.root / "README.md").read_bytes(), (told.HERE.parent / "README.md").read_bytes())
+        self.assertEqual(list(tables.differences(self.root, write=True)), [])
+        self.assertEqual((self.root / "README.md").read_bytes(), (tables.HERE.parent / "README.md").read_bytes())
 
     def test_a_row_too_few_is_found(self):
         text = (self.root / "docs/plan.md").read_text(encoding="utf-8")
         rest = [line for line in text.splitlines() if not line.startswith("| real, 1,343,852 | 10 ")]
         (self.root / "docs/plan.md").write_text("\n".join(rest), encoding="utf-8")
-        [found] = told.differences(self.root)
-        self.assertIn("told None", found)
+        [found] = tables.differences(self.root)
+        self.assertIn("document None", found)
 
     def test_a_number_of_a_sentence_that_drifts_is_found(self):
         self.drift("README.md", "Of 91 pairs of which readers would remove\n  one document, the default finds ")
-        [found] = told.differences(self.root)
+        [found] = tables.differences(self.root)
         self.assertIn("README.md does not say", found)
 
 

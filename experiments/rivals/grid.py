@@ -4,7 +4,7 @@
 
 Sketches are made once for each width of shingles, and every threshold is tried on them. A pair is true from a Jaccard
 coefficient of .8 on. A row has the tool, its setting, the bytes of a sketch, the set, precision, recall and F1. What
-needs more than a limit of candidates, or of time, is stopped and has no row. ../told.py takes the best of a tool. See
+needs more than a limit of candidates, or of time, is stopped and has no row. ../tables.py takes the best of a tool. See
 README.md for what must be installed.
 """
 

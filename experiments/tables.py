@@ -1,9 +1,9 @@
 """Holds what README and docs tell against the committed rows.
 
-usage: told.py            says what differs, and ends with 1 if anything does
-       told.py --write    writes the marked tables anew, then does the same
+usage: tables.py            says what differs, and ends with 1 if anything does
+       tables.py --write    writes the marked tables anew, then does the same
 
-A table between `<!-- told: NAME -->` and `<!-- end of told -->` is made here out of rows, so that nobody copies a
+A table between `<!-- table: NAME -->` and `<!-- end of table -->` is made here out of rows, so that nobody copies a
 number. A number within a sentence is held by SENTENCES: each stands in its file, with values out of rows. Besides,
 every file of rows has its command: in a column, or in experiments/README.md. Needs Python 3.9 and nothing else.
 """
@@ -277,18 +277,18 @@ def plan():
     body = []
     for name in PLANS:
         for r in rows(f"plan/{name}.csv"):
-            speed = [float(r[f"queries_per_cpu_second{told}"]) for told in ("_told", "")]
+            speed = [float(r[f"queries_per_cpu_second{which}"]) for which in ("_told", "")]
             body.append([
                 f"{'real' if r['source'] == 'real' else 'generated'}, {int(r['stored']):,}",
                 r["radius"], r["recall_wanted"],
                 f"{r['tables']} × {r['key_bits']} / {r['flips']}",
                 f"{r['looks']} of {r['all_looks']}",
-                *(f"{float(r[f'recall{told}']):.3f}" for told in ("_told", "")),
-                *(f"{float(r[f'candidates{told}']):,.1f}" for told in ("_told", "")),
+                *(f"{float(r[f'recall{which}']):.3f}" for which in ("_told", "")),
+                *(f"{float(r[f'candidates{which}']):,.1f}" for which in ("_told", "")),
                 f"{float(r['matches']):.2f}",
                 *(f"{value / 1000:,.0f} k" for value in speed),
                 f"{speed[0] / speed[1]:.2f}",
-                *(f"{float(r[f'bytes{told}']) / 1e6:.2f} MB" for told in ("_told", "")),
+                *(f"{float(r[f'bytes{which}']) / 1e6:.2f} MB" for which in ("_told", "")),
             ])
     return table(
         ("distinct hashes", "h", "wanted", "tables × key bits / flips", "probes", "recall predicted", "found", "candidates predicted",
@@ -422,9 +422,9 @@ def paper_searches():
             for pattern in patterns:
                 sizes = [float(r["tables"]) for r in of if re.fullmatch(pattern, r["method"])]
                 reading = dict(zip(["PSM-P -2", r"PSM-X \d+"], [", flips in the key", ", flips over 64 bits"])).get(pattern, "")
-                told = f"{min(sizes):.2f} to {max(sizes):.2f}" if min(sizes) < max(sizes) else f"{min(sizes):.2f}"
+                sizes_of = f"{min(sizes):.2f} to {max(sizes):.2f}" if min(sizes) < max(sizes) else f"{min(sizes):.2f}"
                 wanted = f"{least:g} to {most:g}" if least < most else f"{least:g}"
-                yield f"Table 2, {method}: memory in tables", wanted, told + reading, times(min(sizes) / least), where
+                yield f"Table 2, {method}: memory in tables", wanted, sizes_of + reading, times(min(sizes) / least), where
 
 
 def paper_others():
@@ -878,7 +878,7 @@ TABLES = {
 
 
 def sketches():
-    """What is told of today's settings."""
+    """Sentences on today's settings."""
     def f1(name, setting, of="read pairs"):
         return short(scored(name, setting, of))
 
@@ -1095,7 +1095,7 @@ def seed():
         for method, score in (("SimHash", "64"), ("MinHash", "20"))
     )
 
-    def told(of):
+    def summary(of):
         return f"""{float(of["cpu_seconds"]):.0f} seconds of processor time, {int(of["pairs_found"]):,} pairs, a list of {int(of["pairs_written"]):,} in
         {int(of["result_bytes"]) / 1e9:.1f} GB"""
 
@@ -1114,13 +1114,13 @@ def seed():
     slower = [float(best_of_seed("large", method)["cpu_seconds"]) for method in SEED_METHODS]
     yield "experiments/README.md", f"""of the same shingles SimHash takes {slower[0] / slower[2]:.1f} times MinHash's time."""
     yield "experiments/README.md", f"""`simflip dedup` with the seed's settings takes these {int(simhash["documents"]):,} pages from files to a
-        table: SimHash {told(simhash)}; MinHash {told(minhash)}."""
+        table: SimHash {summary(simhash)}; MinHash {summary(minhash)}."""
 
 
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches, crawling) for one in told()]
+    return [one for of in (sketches, removals, contamination_times, boilerplate, nine_sets, plans, jobs, flips, order, paper_sentences, searches, dials, batch, kernels, seed, thread_sentences, after_sketches, crawling) for one in of()]
 
 
 def commands():
@@ -1148,16 +1148,16 @@ def differences(root, write=False):
         path = root / file
         text = path.read_text(encoding="utf-8")
         for name, make in named.items():
-            marked = re.compile(rf"(<!-- told: {name} -->\n)(.*?)(<!-- end of told -->)", re.DOTALL)
+            marked = re.compile(rf"(<!-- table: {name} -->\n)(.*?)(<!-- end of table -->)", re.DOTALL)
             found = marked.findall(text)
             if len(found) != 1:
                 yield f"{file} has {len(found)} tables {name}"
                 continue
-            told, made = found[0][1], "".join(line + "\n" for line in make())
+            written, made = found[0][1], "".join(line + "\n" for line in make())
             if write:
                 text = marked.sub(lambda found: found[1] + made + found[3], text)
-            elif told != made:
-                differ = [f"\n  told {old}\n  rows {new}" for old, new in itertools.zip_longest(told.splitlines(), made.splitlines()) if old != new]
+            elif written != made:
+                differ = [f"\n  document {old}\n  rows {new}" for old, new in itertools.zip_longest(written.splitlines(), made.splitlines()) if old != new]
                 yield f"{file}, table {name}:" + "".join(differ)
         if write:
             path.write_text(text, encoding="utf-8")
@@ -1171,7 +1171,7 @@ def differences(root, write=False):
 
 def main():
     wrong = [*commands(), *differences(HERE.parent, write=sys.argv[1:] == ["--write"])]
-    print("\n".join(wrong) or "what is told is what the rows say")
+    print("\n".join(wrong) or "what is reported is what the rows say")
     sys.exit(bool(wrong))
 
 
