@@ -38,7 +38,7 @@ pub fn name_of(path: &Path) -> String {
 }
 
 impl Corpus {
-    /// Reads the files at `path`. Damage and texts of few features are left out, which `progress` hears of.
+    /// Reads the files at `path`. Corruption and texts of few features are left out, which `progress` hears of.
     pub fn load(progress: &Progress, path: &Path, features: FeatureKind) -> Result<Self> {
         let paths = [PathBuf::from(path)];
         let inputs = discover(&paths, &Default::default())
@@ -64,9 +64,9 @@ impl Corpus {
                 "{name}: {short} of {all} distinct texts, with fewer than {MIN_FEATURES} different {features}"
             ));
         }
-        let damaged: u64 = read.files.iter().map(|file| file.damaged).sum();
-        if damaged > 0 {
-            progress.omit(format!("{name}: damaged pieces of its files, {damaged} in all"));
+        let corrupt: u64 = read.files.iter().map(|file| file.corrupt).sum();
+        if corrupt > 0 {
+            progress.omit(format!("{name}: corrupt sections of its files, {corrupt} in all"));
         }
         let frequencies = Arc::new(read.collection.frequencies());
         Ok(Self { name, digest: format!("{digest:016x}"), read, texts, frequencies })

@@ -454,7 +454,7 @@ mod tests {
             "- ships, h = 1: a curve takes 50 pairs, and there are 0",
             "- ships: a curve takes 50 pairs within 3 bits, and there are 0",
             "- ships: 1 of 61 distinct texts, with fewer than 8 different words",
-            "- ships: damaged pieces of its files, 1 in all",
+            "- ships: corrupt sections of its files, 1 in all",
             "| h = 1, generated from ships | 30 % after 1 flips |",
             "| uniform near pairs, key of 15 bits: recall after 9 probes |",
         ] {

@@ -682,7 +682,7 @@ pub fn groups_of(path: &Path) -> Result<GroupBy> {
 /// Reads boilerplate from a file.
 ///
 /// # Errors
-/// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or other
+/// If the file cannot be read, is corrupt, or was made with another hash, other tokenising rules or other
 /// rules of what is boilerplate.
 pub fn load(path: &Path) -> Result<Boilerplate> {
     let (header, body): (BoilerplateHeader, _) = format::read(path, BOILERPLATE)?;

@@ -168,14 +168,14 @@ fn in_pool(
     let item_fields = JsonlFields { text: item_text, ..fields.clone() };
     let (item_files, inputs) = (discovered(&job.against, &item_fields)?, discovered(&job.inputs, fields)?);
     let stored = |inputs: &[Input]| inputs.iter().map(Input::stored_bytes).sum::<u64>().max(1);
-    let mut damaged = 0;
-    let mut report_damage = |files: &[corpus::FileReading]| {
+    let mut corrupt = 0;
+    let mut report_corruption = |files: &[corpus::FileReading]| {
         files
             .iter()
-            .flat_map(corpus::FileReading::damage_messages)
+            .flat_map(corpus::FileReading::corruption_messages)
             .chain(messages::odd_input_warnings(files))
             .for_each(|message| progress.note(&message));
-        damaged += files.iter().map(|file| file.damaged).sum::<u64>();
+        corrupt += files.iter().map(|file| file.corrupt).sum::<u64>();
     };
 
     let add = |items: &mut Vec<(DocumentNames, String)>, item: Document<'_>| {
@@ -184,7 +184,7 @@ fn in_pool(
     let read = progress.during("read items", stored(&item_files), "bytes", |advance| {
         corpus::read(&item_files, &read_options(&item_fields), Vec::new, add, advance)
     });
-    report_damage(&read.files);
+    report_corruption(&read.files);
     let mut items: Vec<(DocumentNames, String)> = read.workers.into_iter().flatten().collect();
     items.sort_unstable();
     let (names, texts): (Vec<DocumentNames>, Vec<String>) = items.into_iter().unzip();
@@ -216,7 +216,7 @@ fn in_pool(
         corpus::read(&inputs, &read_options, worker, each, advance)
     });
     check_stores(&inputs)?;
-    report_damage(&read.files);
+    report_corruption(&read.files);
     let (mut documents, mut candidates, mut excerpts) = (Vec::new(), Vec::new(), HashMap::new());
     for worker in read.workers {
         documents.extend(worker.documents);
@@ -325,7 +325,7 @@ fn in_pool(
         documents: documents.len() as u64,
         with_items: spans.len() as u64,
         matches: found.len() as u64,
-        damaged,
+        corrupt,
         benchmarks,
     };
     write_json(&report, &folder.path().join("report.json"))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// An error of the library.
 ///
-/// Damaged *records* are no errors: they are counted and skipped, see [`crate::corpus::Damage`].
+/// Corrupt *records* are no errors: they are counted and skipped, see [`crate::corpus::Corruption`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -375,7 +375,7 @@ pub fn open_head(kind: Kind, header: &impl Serialize) -> Vec<u8> {
 /// Reads what [`open_head`] made from the beginning of a file, and says how many bytes that were.
 ///
 /// # Errors
-/// If it cannot be read, is of another kind or version, or is damaged.
+/// If it cannot be read, is of another kind or version, or is corrupt.
 pub fn read_open_head<H: DeserializeOwned>(
     path: &Path,
     kind: Kind,
@@ -504,7 +504,7 @@ fn check_sum<R: Read>(path: &Path, file: &mut Summing<R>, whole: &str) -> Result
     let expected = file.sum.clone().finalize();
     let got = u32::from_le_bytes(take(path, file, whole)?);
     if got != expected {
-        let advice = "the file is damaged; make it again";
+        let advice = "the file is corrupt; make it again";
         return Err(wrong(path, "the checksum", format!("{expected:08x}"), format!("{got:08x}"), advice));
     }
     Ok(())
@@ -676,8 +676,8 @@ mod tests {
         for at in 0..head.len() {
             let mut changed = head.clone();
             changed[at] ^= 0x10;
-            for damaged in [&changed[..], &head[..at]] {
-                let read = read_open_head::<serde_json::Value>(path, SEEN_LOG, &mut &damaged[..]);
+            for corrupt in [&changed[..], &head[..at]] {
+                let read = read_open_head::<serde_json::Value>(path, SEEN_LOG, &mut &corrupt[..]);
                 assert!(matches!(read, Err(Error::Format { .. })), "{at}");
             }
         }

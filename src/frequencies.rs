@@ -40,7 +40,7 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
 /// Reads frequencies of features made in a certain way from a file; of a kind alone, by MurmurHash3.
 ///
 /// # Errors
-/// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or
+/// If the file cannot be read, is corrupt, or was made with another hash, other tokenising rules or
 /// another kind of features.
 pub fn load(path: &Path, extraction: impl Into<Extraction>) -> Result<Frequencies> {
     let extraction = extraction.into();

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// Looks at a file or a folder of results.
 ///
 /// # Errors
-/// If it cannot be read, or is nothing that this program writes. A file of ours that is damaged is an error
+/// If it cannot be read, or is nothing that this program writes. A file of ours that is corrupt is an error
 /// where nothing of it can be trusted, and otherwise a problem of the [`Inspection`].
 pub fn inspect(path: &Path) -> Result<Inspection> {
     if seen::is_index(path) {
@@ -241,8 +241,8 @@ fn check_documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     let reading = corpus::read(&inputs, &options, || [0; 2], count, &|_| ());
     let [rows, kept] = reading.workers.iter().fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
     let mut inspection = Inspection::of("table of documents");
-    let damage = reading.files.iter().flat_map(|file| &file.damage);
-    damage.for_each(|damage| inspection.problem(damage.to_string()));
+    let corruption = reading.files.iter().flat_map(|file| &file.corruption);
+    corruption.for_each(|corruption| inspection.problem(corruption.to_string()));
     inspection.fact("documents", rows);
     inspection.fact("of these kept", kept);
     inspection.fact(OF_TABLES.0, OF_TABLES.1);
@@ -264,7 +264,7 @@ fn check_kept(path: &Path, text_field: Option<&str>) -> Result<(Inspection, u64)
         inspection.fact("records", file.records);
         inspection.fact("documents", file.documents);
         inspection.fact("text bytes", file.text_bytes);
-        file.damage.iter().for_each(|damage| inspection.problem(damage.to_string()));
+        file.corruption.iter().for_each(|corruption| inspection.problem(corruption.to_string()));
     }
     inspection.fact(
         "not known",

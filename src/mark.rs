@@ -2,7 +2,7 @@
 //! attributes, NumPy's arrays.
 //!
 //! The first two count what they read by themselves, so the files of the result are read once more, in order. A
-//! document's row ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs
+//! document's row ([`crate::corpus::Document::id`]) counts lines that are corrupt or have no text, which these programs
 //! pass over.
 
 use crate::corpus::{

@@ -1,4 +1,4 @@
-//! Arrow: files and streams made here, held against the same documents as lines of JSON; damage; folders of Hugging
+//! Arrow: files and streams made here, held against the same documents as lines of JSON; corruption; folders of Hugging
 //! Face; and the specimens.
 
 use std::collections::HashMap;
@@ -23,7 +23,8 @@ use arrow_select::filter::filter_record_batch;
 use assert_cmd::Command;
 use proptest::prelude::*;
 use simflip::corpus::{
-    DamageKind, DiscoverOptions, Format, KeptFiles, KeptJob, ReadOptions, discover, fetch, read, write_kept,
+    CorruptionKind, DiscoverOptions, Format, KeptFiles, KeptJob, ReadOptions, discover, fetch, read,
+    write_kept,
 };
 use simflip::document::DocId;
 
@@ -154,16 +155,16 @@ proptest! {
 
         let mut options = options(1, block_bytes);
         options.fields.text = text.to_owned();
-        let (documents, damage, records) = read_all(std::slice::from_ref(&stored), &options);
-        let (expected, damage_expected, records_expected) = read_all(&[lines], &options);
+        let (documents, corruption, records) = read_all(std::slice::from_ref(&stored), &options);
+        let (expected, corruption_expected, records_expected) = read_all(&[lines], &options);
         let placeless = |d: &Read| (d.0, d.2.clone(), d.3.clone(), d.4.clone());
         prop_assert_eq!(
             documents.iter().map(placeless).collect::<Vec<_>>(),
             expected.iter().map(placeless).collect::<Vec<_>>()
         );
-        prop_assert_eq!((&damage, &damage_expected, records), (&vec![], &vec![], records_expected));
+        prop_assert_eq!((&corruption, &corruption_expected, records), (&vec![], &vec![], records_expected));
         let many = ReadOptions { threads: 3, ..options.clone() };
-        prop_assert_eq!(&read_all(std::slice::from_ref(&stored), &many), &(documents.clone(), damage, records));
+        prop_assert_eq!(&read_all(std::slice::from_ref(&stored), &many), &(documents.clone(), corruption, records));
 
         let inputs = discover(std::slice::from_ref(&stored), &DiscoverOptions::default()).expect("inputs");
         prop_assert_eq!(inputs[0].format, Format::Arrow);
@@ -200,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_ends_no_run_and_takes_nothing_from_other_files(
+    fn corruption_ends_no_run_and_takes_nothing_from_other_files(
         rows in prop::collection::vec(row(), 1..30),
         layout in layout(),
         hurts in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u8>(), 1..40usize), 1..4),
@@ -222,9 +223,9 @@ proptest! {
         for (path, bytes) in paths.iter().zip([&file(&good, PLAIN), &bytes, &file(&good, PLAIN)]) {
             fs::write(path, bytes).expect("writes");
         }
-        let (documents, damage, records) = read_all(&paths, &options(1, 1000));
-        prop_assert_eq!(read_all(&paths, &options(3, 1)), (documents.clone(), damage.clone(), records));
-        prop_assert!(damage.iter().all(|damage| damage.path == paths[1]));
+        let (documents, corruption, records) = read_all(&paths, &options(1, 1000));
+        prop_assert_eq!(read_all(&paths, &options(3, 1)), (documents.clone(), corruption.clone(), records));
+        prop_assert!(corruption.iter().all(|corruption| corruption.path == paths[1]));
         for shard in [0, 2] {
             let texts: Vec<_> = documents.iter().filter(|d| d.0.shard == shard).map(|d| d.4.clone()).collect();
             prop_assert_eq!(texts, good.iter().filter_map(|row| row.text.clone()).collect::<Vec<_>>());
@@ -236,8 +237,8 @@ proptest! {
         prop_assert_eq!(fetched, wanted.len());
         let kept = write_kept(&inputs, &options(1, 1000), &wanted, &|_, _| true, dir.path()).expect("writes");
         let whole: u64 = kept.files.iter().map(|file| file.documents).sum();
-        let lost: u64 = kept.lost.iter().filter_map(|damage| damage.documents).sum();
-        prop_assert!(kept.lost.iter().all(|damage| damage.path == paths[1]));
+        let lost: u64 = kept.lost.iter().filter_map(|corruption| corruption.documents).sum();
+        prop_assert!(kept.lost.iter().all(|corruption| corruption.path == paths[1]));
         prop_assert_eq!(whole + lost, wanted.len() as u64);
     }
 }
@@ -258,9 +259,13 @@ fn a_stream_that_is_cut_yields_the_batches_before() {
             };
             let count = |n: &mut usize, _: simflip::corpus::Document<'_>| *n += 1;
             let reading = read(&inputs, &options(1, 1000), || 0, count, &|_| {});
-            let kinds: Vec<DamageKind> = reading.files[0].damage.iter().map(|damage| damage.kind).collect();
+            let kinds: Vec<CorruptionKind> =
+                reading.files[0].corruption.iter().map(|corruption| corruption.kind).collect();
             // A stream may end behind any of its messages.
-            assert!(kinds == [DamageKind::Truncated] || kinds.is_empty() && !is_file, "{length}: {kinds:?}");
+            assert!(
+                kinds == [CorruptionKind::Truncated] || kinds.is_empty() && !is_file,
+                "{length}: {kinds:?}"
+            );
             counts.push(reading.workers[0]);
         }
         counts.dedup();
@@ -295,8 +300,8 @@ fn names_of_any_type_are_written_as_those_of_parquet() {
         let text: ArrayRef = Arc::new(StringArray::from(vec!["a document"]));
         let table = RecordBatch::try_new(Arc::new(schema), vec![text, ids]).expect("two columns");
         fs::write(&path, written(&table, PLAIN)).expect("writes");
-        let (documents, damage, _) = read_all(std::slice::from_ref(&path), &options(1, 1000));
-        assert_eq!((documents[0].2.as_deref(), damage), (Some(expected), vec![]));
+        let (documents, corruption, _) = read_all(std::slice::from_ref(&path), &options(1, 1000));
+        assert_eq!((documents[0].2.as_deref(), corruption), (Some(expected), vec![]));
     }
 }
 
@@ -316,9 +321,9 @@ fn what_is_null_has_no_text_whatever_stands_there() {
     fs::write(&path, written(&table, PLAIN)).expect("writes");
     let mut options = options(1, 1000);
     options.fields.text = "messages".to_owned();
-    let (documents, damage, records) = read_all(&[path], &options);
+    let (documents, corruption, records) = read_all(&[path], &options);
     let texts: Vec<&str> = documents.iter().map(|document| &*document.4).collect();
-    assert_eq!((texts, damage, records), (vec!["one", "three"], vec![], 3));
+    assert_eq!((texts, corruption, records), (vec!["one", "three"], vec![], 3));
 }
 
 #[test]
@@ -328,8 +333,8 @@ fn large_record_batches_are_read_by_several_threads() {
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("large.arrow");
     fs::write(&path, file(&rows, PLAIN)).expect("writes");
-    let (documents, damage, _) = read_all(std::slice::from_ref(&path), &options(3, 1 << 20));
-    assert_eq!(damage, []);
+    let (documents, corruption, _) = read_all(std::slice::from_ref(&path), &options(3, 1 << 20));
+    assert_eq!(corruption, []);
     assert!(documents.iter().map(|d| &d.4).eq(rows.iter().filter_map(|row| row.text.as_ref())));
 }
 
@@ -381,8 +386,8 @@ fn the_tool_finds_the_same_in_a_data_set_as_in_json() {
         fs::read_to_string(dir.path().join(folder).join(name)).expect("a table").lines().count()
     };
     let kept = |path: &str| {
-        let (documents, damage, _) = read_all(&[dir.path().join(path)], &ReadOptions::default());
-        assert_eq!(damage, []);
+        let (documents, corruption, _) = read_all(&[dir.path().join(path)], &ReadOptions::default());
+        assert_eq!(corruption, []);
         documents.into_iter().map(|d| (d.2, d.4)).collect::<Vec<_>>()
     };
     let mut reported = Vec::new();
@@ -456,7 +461,7 @@ pub fn specimens(folder: &mut Folder) {
         bytes[from..to].fill(0xa7);
         bytes
     };
-    let damage = |kind: &str, at_byte: usize| vec![at(kind, None, at_byte as u64, 0)];
+    let corruption = |kind: &str, at_byte: usize| vec![at(kind, None, at_byte as u64, 0)];
     let second = starts[2];
     let cut = whole[..second + 300].to_vec();
     folder.add(
@@ -464,35 +469,42 @@ pub fn specimens(folder: &mut Folder) {
         cut,
         2,
         &[0, 1],
-        &damage("truncated", second),
+        &corruption("truncated", second),
         "one batch and a part",
     );
     let cut = whole[..100].to_vec();
-    folder.add("truncated-in-schema.arrow", cut, 0, &[], &damage("truncated", 0), "a part of the schema");
+    folder.add("truncated-in-schema.arrow", cut, 0, &[], &corruption("truncated", 0), "a part of the schema");
     let hurt = noise(second + 8, second + 40);
     folder.add(
         "head-noise.arrow",
         hurt,
         2,
         &[0, 1],
-        &damage("corrupt", second),
+        &corruption("undecodable", second),
         "the head of the second batch",
     );
     let hurt = noise(8, 40);
-    folder.add("schema-noise.arrow", hurt, 0, &[], &damage("corrupt", 0), "the schema");
+    folder.add("schema-noise.arrow", hurt, 0, &[], &corruption("undecodable", 0), "the schema");
     // The offsets of the texts come first, behind which of them are there.
     let body = |text: &str| memchr::memmem::find(&whole, text.as_bytes()).expect("is there");
     let offsets = body(TEXTS[2]) - 64;
-    let lost = vec![at("corrupt", 2, second as u64, 0)];
+    let lost = vec![at("undecodable", 2, second as u64, 0)];
     let note = "the second batch's offsets, which is lost";
     folder.add("body-noise.arrow", noise(offsets, offsets + 12), 5, &[0, 1, 4], &lost, note);
     let twice = [&whole[..], &whole[..]].concat();
     let note = "two streams, of which the second is not read";
-    folder.add("two-streams.arrow", twice, 5, EVERY, &damage("malformed", whole.len() - 8), note);
+    folder.add("two-streams.arrow", twice, 5, EVERY, &corruption("malformed", whole.len() - 8), note);
     let whole = file(&rows, file_of(batches));
     let cut = whole[..whole.len() - 3].to_vec();
     let end = whole.len() - 10 - footer_bytes(&whole) - 8;
-    folder.add("truncated-in-footer.arrow", cut, 5, EVERY, &damage("truncated", end), "the last three bytes");
+    folder.add(
+        "truncated-in-footer.arrow",
+        cut,
+        5,
+        EVERY,
+        &corruption("truncated", end),
+        "the last three bytes",
+    );
 }
 
 /// Bytes of the footer of a file.

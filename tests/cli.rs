@@ -360,7 +360,7 @@ fn an_existing_folder_stays_without_force() {
 }
 
 #[test]
-fn damage_is_named_and_the_rest_is_used() {
+fn corruption_is_named_and_the_rest_is_used() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
@@ -380,7 +380,7 @@ fn damage_is_named_and_the_rest_is_used() {
         .stderr(predicate::str::contains("documents.jsonl: record 0, offset 0"))
         .stderr(predicate::str::contains("no-gzip.warc.wet.gz"));
     let report = report(&out);
-    assert_eq!((&report["damage"]["total"], &report["corpus"]["documents"]), (&2.into(), &25.into()));
+    assert_eq!((&report["corruption"]["total"], &report["corpus"]["documents"]), (&2.into(), &25.into()));
 }
 
 #[test]
@@ -487,7 +487,7 @@ fn damaged_copies_go_and_other_documents_of_a_table_stay() {
         (0..40).map(row).collect()
     };
     // Each 30th letter is another.
-    let damaged = |text: String| -> String {
+    let corrupt = |text: String| -> String {
         let wrong = |(at, letter): (usize, char)| match letter.is_alphabetic() && at % 30 == 0 {
             true => 'x',
             false => letter,
@@ -498,7 +498,7 @@ fn damaged_copies_go_and_other_documents_of_a_table_stay() {
         let (first, second) = text.split_at(text[..text.len() / 2].rfind(' ').unwrap());
         format!("{second} {first}")
     };
-    let texts = [table(1), table(2), damaged(table(1)), moved(table(2))];
+    let texts = [table(1), table(2), corrupt(table(1)), moved(table(2))];
     let lines = texts.iter().map(|text| format!("{{\"text\": \"{text}\"}}\n"));
     place.put("documents.jsonl", lines.collect::<String>());
     let kept = |options: &str| {
@@ -524,8 +524,8 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
     let closed = || std::io::pipe().unwrap().1;
     let place = Place::new();
     write_jsonl(&place.at("documents.jsonl"));
-    let damaged = fs::read_to_string(place.at("documents.jsonl")).unwrap() + "no json\n";
-    place.put("damaged.jsonl", damaged);
+    let corrupt = fs::read_to_string(place.at("documents.jsonl")).unwrap() + "no json\n";
+    place.put("corrupt.jsonl", corrupt);
     let command = |arguments: &str| {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("simflip"));
         command.current_dir(place.folder()).args(arguments.split(' '));
@@ -547,8 +547,8 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
                 "{arguments}, output closed: {out}, errors closed: {error}"
             );
         };
-        // These write notes of damage and of what is not read.
-        run(&format!("dedup damaged.jsonl --out result{number}"), 1);
+        // These write notes of corruption and of what is not read.
+        run(&format!("dedup corrupt.jsonl --out result{number}"), 1);
         assert!(place.at(&format!("result{number}/report.json")).is_file());
         run(&format!("inspect result{number}"), 0);
         run(&format!("dedup gone.jsonl --out none{number}"), 2);

@@ -440,14 +440,14 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_documents_alone() {
                 }
             });
             let report = place.report("out");
-            let what = format!("{what}, {name}: {}", report["damage"]);
-            assert_eq!(summary.damaged, lost as u64, "{what}");
-            assert_eq!(report["damage"]["documents_lost"], lost, "{what}");
+            let what = format!("{what}, {name}: {}", report["corruption"]);
+            assert_eq!(summary.corrupt, lost as u64, "{what}");
+            assert_eq!(report["corruption"]["documents_lost"], lost, "{what}");
             assert_eq!(
                 (&report["corpus"]["documents"], &report["outcome"]["kept"]),
                 (&20.into(), &20.into())
             );
-            let listed = report["damage"]["listed"].as_array().unwrap();
+            let listed = report["corruption"]["listed"].as_array().unwrap();
             assert!(listed.iter().all(|piece| piece["kind"] == "changed"), "{what}");
             let mut named: Vec<&str> =
                 listed.iter().filter_map(|piece| piece["detail"].as_str()?.split(' ').next()).collect();
@@ -472,13 +472,13 @@ fn an_archive_replaced_after_it_was_read_gives_no_document_of_another_kind() {
     place.put("in/b.warc.wet.gz", wet(10..15));
     // The same sizes of members at the same places, other documents in them.
     let summary = changed_meanwhile(&place, |place| drop(place.put("in/b.warc.wet.gz", wet(20..25))));
-    assert_eq!(summary.damaged, 5);
+    assert_eq!(summary.corrupt, 5);
     place.reported("dedup out/kept.warc.wet.gz --out again", 0);
     assert_eq!(place.report("again")["corpus"]["documents"], 5);
 }
 
 #[test]
-fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
+fn legal_input_is_no_corruption_and_odd_input_is_mended_unless_strict() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(0..5));
     place.put("in/none.jsonl", "");
@@ -487,9 +487,9 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
     let odd = [b"{\"text\": \"caf\xe9\"}\n".to_vec(), br#"{"text": "half \ud83d"}"#.to_vec()].concat();
     place.put("in/odd.jsonl", odd);
     let reported = place.reported("dedup in --out out", 0);
-    assert!(!reported.contains("damage"), "{reported}");
+    assert!(!reported.contains("corruption"), "{reported}");
     let lenient = place.report("out");
-    assert_eq!((&lenient["corpus"]["documents"], &lenient["damage"]["total"]), (&7.into(), &0.into()));
+    assert_eq!((&lenient["corpus"]["documents"], &lenient["corruption"]["total"]), (&7.into(), &0.into()));
     let warned = |what: &str| {
         lenient["warnings"].as_array().unwrap().iter().any(|w| w.as_str().unwrap().contains(what))
     };
@@ -501,7 +501,10 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
     let reported = place.reported("dedup in --out strict --strict", 1);
     assert!(reported.contains("malformed") && reported.contains("no-text"), "{reported}");
     let strict = place.report("strict");
-    assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["documents_lost"]), (&5.into(), &3.into()));
+    assert_eq!(
+        (&strict["corpus"]["documents"], &strict["corruption"]["documents_lost"]),
+        (&5.into(), &3.into())
+    );
 }
 
 #[test]
@@ -514,8 +517,11 @@ fn long_windows_of_zstandard_are_read_on_demand() {
     place.put("in/a.jsonl.zst", encoder.finish().unwrap());
     place.put("in/b.jsonl", lines(5..9));
     let reported = place.reported("dedup in --out out", 1);
-    assert!(reported.contains("corrupt") && reported.contains("--longest-window 28 reads it"), "{reported}");
-    assert_eq!(place.report("out")["damage"]["unknown_losses"], 1);
+    assert!(
+        reported.contains("undecodable") && reported.contains("--longest-window 28 reads it"),
+        "{reported}"
+    );
+    assert_eq!(place.report("out")["corruption"]["unknown_losses"], 1);
     place.reported("dedup in --out long --longest-window 28", 0);
     assert_eq!(place.report("long")["corpus"]["documents"], 9);
 }
@@ -605,7 +611,7 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
 }
 
 #[test]
-fn what_is_odd_and_no_damage_is_told_by_every_command() {
+fn what_is_odd_and_no_corruption_is_told_by_every_command() {
     let place = Place::new();
     let cut = record(1).strip_suffix(b"\r\n\r\n").unwrap().to_vec();
     place.put("in/a.warc.wet", [record(0), cut].concat());

@@ -110,7 +110,10 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
             (&5.into(), &12.into(), &5.into())
         );
         assert_eq!(corpus["extractor"], simflip::corpus::EXTRACTOR.unwrap());
-        assert_eq!((&report["damage"]["total"], &report["damage"]["documents_lost"]), (&1.into(), &1.into()));
+        assert_eq!(
+            (&report["corruption"]["total"], &report["corruption"]["documents_lost"]),
+            (&1.into(), &1.into())
+        );
         assert_eq!(
             (&report["outcome"]["exact_duplicates"], &report["files"][0]["unread"]),
             (&1.into(), &3.into())
@@ -161,13 +164,13 @@ fn the_specimens_are_those_of_this_file() {
         fs::create_dir_all(&folder).unwrap();
         specimens.iter().for_each(|(name, bytes, ..)| fs::write(folder.join(name), bytes).unwrap());
     }
-    for (name, _, documents, damaged) in specimens {
+    for (name, _, documents, corrupt) in specimens {
         use simflip::corpus::{DiscoverOptions, ReadOptions, discover, read};
         let inputs = discover(&[folder.join(name)], &DiscoverOptions::default()).unwrap();
         for (threads, block_bytes) in [(1, 1 << 20), (3, 700)] {
             let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
             let files = read(&inputs, &options, || (), |(), _| (), &|_| ()).files;
-            assert_eq!((files[0].documents, files[0].damaged), (documents, damaged), "{name}");
+            assert_eq!((files[0].documents, files[0].corrupt), (documents, corrupt), "{name}");
         }
     }
 }

@@ -135,7 +135,7 @@ fn a_long_line_in_a_member_of_its_own_goes_with_its_checksum() {
     for threads in [1, 4] {
         let reported = place.reported(&format!("dedup in.jsonl.gz --out t{threads} --threads {threads}"), 1);
         assert!(reported.contains("in.jsonl.gz: record 3, offset"), "{reported}");
-        assert_eq!(place.report(&format!("t{threads}"))["damage"]["documents_lost"], 1);
+        assert_eq!(place.report(&format!("t{threads}"))["corruption"]["documents_lost"], 1);
         let (bytes, _) = unpacked(&place.at(&format!("t{threads}/kept.jsonl.gz")));
         assert_eq!(bytes.split_inclusive(|&byte| byte == b'\n').count(), 5, "{threads} threads");
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 
-/// Two files of documents with gaps: lines that are blank, damaged, without a text, or with an empty one. And a result
+/// Two files of documents with gaps: lines that are blank, corrupt, without a text, or with an empty one. And a result
 /// of them.
 fn result() -> Place {
     let place = Place::new();
@@ -15,7 +15,7 @@ fn result() -> Place {
     let first = [
         document("a", words(1, 60)),
         String::new(),
-        "{\"text\": damaged".to_owned(),
+        "{\"text\": corrupt".to_owned(),
         document("empty", String::new()),
         document("b", near),
         json!({"id": "null", "text": null}).to_string(),
@@ -108,7 +108,7 @@ fn numpy_reads_whether_each_row_stays() {
         assert_eq!(header.trim_end(), shape);
         array
     };
-    // a, damaged, empty, b, null, c, a again, 7.
+    // a, corrupt, empty, b, null, c, a again, 7.
     assert_eq!(array(1), [true, false, true, false, false, true, false, true]);
     assert_eq!(array(0), [false, false, true]);
 }

@@ -89,7 +89,7 @@ fn an_agent_finds_duplicates_and_checks_before_it_writes() {
 
     let found = client.call("find_duplicates", json!({ "paths": ["notes"] })).unwrap();
     assert_eq!(
-        (&found["documents"], &found["duplicates"], &found["damaged"]),
+        (&found["documents"], &found["duplicates"], &found["corrupt"]),
         (&json!(7), &json!(2), &json!(0))
     );
     let listed = found["listed"].as_array().unwrap();

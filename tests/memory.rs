@@ -119,8 +119,8 @@ fn assert_same(job: &Job, threads: usize) {
     let summaries =
         [pipeline::dedup(&held, &Silent).unwrap(), staged::dedup_on_disk(&staged, &Silent).unwrap()];
     assert_eq!(
-        (summaries[0].documents, summaries[0].removed, summaries[0].damaged),
-        (summaries[1].documents, summaries[1].removed, summaries[1].damaged)
+        (summaries[0].documents, summaries[0].removed, summaries[0].corrupt),
+        (summaries[1].documents, summaries[1].removed, summaries[1].corrupt)
     );
     assert_equal(&held.out, &staged.out, threads);
     let parent = job.out.parent().unwrap();
@@ -131,7 +131,7 @@ fn assert_same(job: &Job, threads: usize) {
     [held.out, staged.out].iter().for_each(|out| fs::remove_dir_all(out).unwrap());
 }
 
-/// Puts lines between others: damage, a text that is null, a record id that was there before, none at all.
+/// Puts lines between others: corruption, a text that is null, a record id that was there before, none at all.
 fn with_oddities(path: &Path) {
     let lines = fs::read_to_string(path).unwrap();
     let odd = [
@@ -454,7 +454,7 @@ fn real_documents_of_all_formats_come_to_the_same() {
         let path = entry.unwrap().path();
         fs::copy(&path, crawl.join(path.file_name().unwrap())).unwrap();
     }
-    // A folder of which not all is read, and a file that is damaged.
+    // A folder of which not all is read, and a file that is corrupt.
     fs::write(crawl.join("notes.txt"), "not read").unwrap();
     fs::write(crawl.join("cut.jsonl.gz"), [0x1f, 0x8b, 8, 0, 0]).unwrap();
     let job = job(&[crawl], &top.path().join("out"), Settings::default());
@@ -706,8 +706,8 @@ fn what_is_no_document_takes_no_memory_that_grows_with_it() {
         )
     };
     fs::write(top.path().join("named.jsonl"), (0..150_000).map(named).collect::<String>()).unwrap();
-    // Members of a megabyte each, three of which are damaged in the middle.
-    let mut damaged = Vec::new();
+    // Members of a megabyte each, three of which are corrupt in the middle.
+    let mut corrupt = Vec::new();
     for at in 0..20 {
         let mut member = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         writeln!(member, "{{\"text\": \"{}\"}}", words(120_000)).unwrap();
@@ -716,14 +716,14 @@ fn what_is_no_document_takes_no_memory_that_grows_with_it() {
             let middle = member.len() / 2;
             member[middle..middle + 40].fill(0xff);
         }
-        damaged.extend(member);
+        corrupt.extend(member);
     }
-    fs::write(top.path().join("damaged.jsonl.gz"), damaged).unwrap();
+    fs::write(top.path().join("corrupt.jsonl.gz"), corrupt).unwrap();
     for (name, threads, memory) in [
         ("short.jsonl", 8, 60),
         ("named.jsonl", 1, 40),
-        ("damaged.jsonl.gz", 1, 40),
-        ("damaged.jsonl.gz", 2, 60),
+        ("corrupt.jsonl.gz", 1, 40),
+        ("corrupt.jsonl.gz", 2, 60),
     ] {
         let (input, out) = (top.path().join(name), top.path().join(format!("{name}-{threads}")));
         let (threads, limit) = (threads.to_string(), format!("{memory}MiB"));
@@ -1020,13 +1020,13 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     staged::dedup_on_disk(&Job { ignored, ..first.clone() }, &heard).unwrap();
     assert!(!heard.notes.into_inner().unwrap().iter().any(|note| note.contains("going on with")));
     fs::remove_dir_all(at("out")).unwrap();
-    // A file that is damaged is reported, and made again.
+    // A file that is corrupt is reported, and made again.
     ended_at(&first, 5).unwrap();
-    let damaged =
+    let corrupt =
         contents(&at("out.stages")).into_keys().find(|name| name.ends_with("band-000.edges")).unwrap();
-    let mut bytes = fs::read(at("out.stages").join(&damaged)).unwrap();
+    let mut bytes = fs::read(at("out.stages").join(&corrupt)).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
-    fs::write(at("out.stages").join(&damaged), bytes).unwrap();
+    fs::write(at("out.stages").join(&corrupt), bytes).unwrap();
     let heard = Ending::default();
     staged::dedup_on_disk(&first, &heard).unwrap();
     fs::remove_dir_all(at("out")).unwrap();
@@ -1291,16 +1291,16 @@ fn stages_keep_the_documents_that_one_says() {
         let (inspection, name) = (simflip::inspect::inspect(&path).unwrap(), path.display());
         assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
     }
-    // What was damaged since the join does not decide who stays.
-    let damaged = listed(&sketches).into_iter().find(|name| name.ends_with(".sketches")).unwrap();
-    let whole = fs::read(sketches.join(&damaged)).unwrap();
+    // What was corrupted since the join does not decide who stays.
+    let corrupt = listed(&sketches).into_iter().find(|name| name.ends_with(".sketches")).unwrap();
+    let whole = fs::read(sketches.join(&corrupt)).unwrap();
     let mut bytes = whole.clone();
     let at = bytes.len() - 40;
     bytes[at] ^= 1;
-    fs::write(sketches.join(&damaged), bytes).unwrap();
+    fs::write(sketches.join(&corrupt), bytes).unwrap();
     let message = run("cluster", &[sketches.as_ref(), "--keep".as_ref(), "shortest-url".as_ref()], 2);
-    assert!(message.contains(&damaged) && message.contains("checksum"), "{message}");
-    fs::write(sketches.join(&damaged), whole).unwrap();
+    assert!(message.contains(&corrupt) && message.contains("checksum"), "{message}");
+    fs::write(sketches.join(&corrupt), whole).unwrap();
     // Scores that nobody has decide nothing.
     let other = top.join("other");
     let named =

@@ -1,4 +1,4 @@
-//! Parquet: files made here in many layouts, held against the same documents as lines of JSON; damage of any
+//! Parquet: files made here in many layouts, held against the same documents as lines of JSON; corruption of any
 //! kind; and the specimens.
 
 use std::fs;
@@ -18,8 +18,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 use simflip::corpus::{
-    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, KeptJob, ReadOptions,
-    discover, fetch, read, write_kept,
+    Corruption, CorruptionKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, KeptJob,
+    ReadOptions, discover, fetch, read, write_kept,
 };
 use simflip::document::DocId;
 
@@ -188,8 +188,8 @@ pub fn options(threads: usize, block_bytes: usize) -> ReadOptions {
 
 pub type Read = (DocId, simflip::corpus::Place, Option<String>, Option<String>, String);
 
-/// Documents in order, damage, and records.
-pub fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Damage>, u64) {
+/// Documents in order, corruption, and records.
+pub fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Corruption>, u64) {
     let inputs = discover(paths, &DiscoverOptions::default()).expect("inputs");
     let owned = |name: Option<&str>| name.map(str::to_owned);
     let each = |list: &mut Vec<Read>, d: simflip::corpus::Document<'_>| {
@@ -207,7 +207,7 @@ pub fn read_all(paths: &[PathBuf], options: &ReadOptions) -> (Vec<Read>, Vec<Dam
         );
     }
     let records = reading.files.iter().map(|file| file.records).sum();
-    (documents, reading.files.into_iter().flat_map(|file| file.damage).collect(), records)
+    (documents, reading.files.into_iter().flat_map(|file| file.corruption).collect(), records)
 }
 
 pub fn row() -> impl Strategy<Value = Row> {
@@ -244,18 +244,18 @@ proptest! {
 
         let mut options = options(1, block_bytes);
         options.fields.text = text.to_owned();
-        let (documents, damage, records) = read_all(std::slice::from_ref(&stored), &options);
-        let (expected, damage_expected, records_expected) = read_all(&[lines], &options);
+        let (documents, corruption, records) = read_all(std::slice::from_ref(&stored), &options);
+        let (expected, corruption_expected, records_expected) = read_all(&[lines], &options);
         let placeless = |d: &Read| (d.0, d.2.clone(), d.3.clone(), d.4.clone());
         prop_assert_eq!(
             documents.iter().map(placeless).collect::<Vec<_>>(),
             expected.iter().map(placeless).collect::<Vec<_>>()
         );
-        let kinds = |damage: &[Damage]| damage.iter().map(|d| (d.record, d.kind)).collect::<Vec<_>>();
-        prop_assert_eq!(kinds(&damage), kinds(&damage_expected));
+        let kinds = |corruption: &[Corruption]| corruption.iter().map(|d| (d.record, d.kind)).collect::<Vec<_>>();
+        prop_assert_eq!(kinds(&corruption), kinds(&corruption_expected));
         prop_assert_eq!(records, records_expected);
         let many = ReadOptions { threads: 3, ..options.clone() };
-        prop_assert_eq!(&read_all(std::slice::from_ref(&stored), &many), &(documents.clone(), damage, records));
+        prop_assert_eq!(&read_all(std::slice::from_ref(&stored), &many), &(documents.clone(), corruption, records));
 
         let inputs = discover(std::slice::from_ref(&stored), &DiscoverOptions::default()).expect("inputs");
         let keep = |id: DocId| simflip::hash::fmix64(u64::from(id.row ^ salt)).is_multiple_of(2);
@@ -305,15 +305,15 @@ proptest! {
             prop_assert!(4 + stored as u64 <= size || file.documents <= 1, "{} {}", stored, file.documents);
             prop_assert!(file.documents > 0 || files[1].1.len() == 1);
             prop_assert_eq!(&file.shards[..], if file.documents > 0 { &[0][..] } else { &[] });
-            let (read, damage, _) = read_all(std::slice::from_ref(&file.path), &options);
-            prop_assert_eq!((read.len() as u64, damage), (file.documents, vec![]));
+            let (read, corruption, _) = read_all(std::slice::from_ref(&file.path), &options);
+            prop_assert_eq!((read.len() as u64, corruption), (file.documents, vec![]));
             back.extend(rows_plainly(&file.path));
         }
         prop_assert_eq!(back, expected);
     }
 
     #[test]
-    fn damage_ends_no_run_and_takes_nothing_from_other_files(
+    fn corruption_ends_no_run_and_takes_nothing_from_other_files(
         rows in prop::collection::vec(row(), 1..30),
         layout in layout(),
         footer: bool,
@@ -340,9 +340,9 @@ proptest! {
         for (path, bytes) in paths.iter().zip([&file(&good, PLAIN).0, &bytes, &file(&good, PLAIN).0]) {
             fs::write(path, bytes).expect("writes");
         }
-        let (documents, damage, records) = read_all(&paths, &options(1, 1000));
-        prop_assert_eq!(read_all(&paths, &options(3, 1)), (documents.clone(), damage.clone(), records));
-        prop_assert!(damage.iter().all(|damage| damage.path == paths[1]));
+        let (documents, corruption, records) = read_all(&paths, &options(1, 1000));
+        prop_assert_eq!(read_all(&paths, &options(3, 1)), (documents.clone(), corruption.clone(), records));
+        prop_assert!(corruption.iter().all(|corruption| corruption.path == paths[1]));
         for shard in [0, 2] {
             let texts: Vec<_> = documents.iter().filter(|d| d.0.shard == shard).map(|d| d.4.clone()).collect();
             prop_assert_eq!(texts, good.iter().filter_map(|row| row.text.clone()).collect::<Vec<_>>());
@@ -356,12 +356,12 @@ proptest! {
         let kept = write_kept(&inputs, &options(1, 1000), &wanted, &|_, _| true, dir.path()).expect("writes");
         let whole: u64 = kept.files.iter().map(|file| file.documents).sum();
         let lost = kept.lost.iter();
-        prop_assert!(lost.clone().all(|damage| damage.path == paths[1]));
+        prop_assert!(lost.clone().all(|corruption| corruption.path == paths[1]));
         prop_assert!(whole == wanted.len() as u64 || lost.count() > 0);
         let back: Vec<PathBuf> = kept.files.into_iter().map(|file| file.path).collect();
-        let (again, damage, _) = read_all(&back, &options(1, 1000));
+        let (again, corruption, _) = read_all(&back, &options(1, 1000));
         prop_assert_eq!(again.len() as u64, whole);
-        prop_assert!(damage.iter().all(|d| matches!(d.kind, DamageKind::BadName)), "{:?}", damage);
+        prop_assert!(corruption.iter().all(|d| matches!(d.kind, CorruptionKind::BadName)), "{:?}", corruption);
     }
 }
 
@@ -411,8 +411,9 @@ fn large_row_groups_are_read_by_several_threads() {
     fs::write(&path, bytes).expect("writes");
     // In blocks of any size: values wait where their pages would take too much memory at once.
     for (threads, block_bytes) in [(1, 1 << 30), (3, 1 << 20)] {
-        let (documents, damage, _) = read_all(std::slice::from_ref(&path), &options(threads, block_bytes));
-        assert_eq!(damage, []);
+        let (documents, corruption, _) =
+            read_all(std::slice::from_ref(&path), &options(threads, block_bytes));
+        assert_eq!(corruption, []);
         assert!(documents.iter().map(|d| &d.4).eq(rows.iter().filter_map(|row| row.text.as_ref())));
     }
 }
@@ -426,8 +427,8 @@ fn inputs_with_other_columns_keep_to_a_file_of_their_own() {
     fs::write(path("a.parquet"), file(&rows, PLAIN).0).expect("writes");
     fs::write(path("b.parquet"), one_column("optional binary text (STRING)", &[b"x", b"y"])).expect("writes");
     fs::write(path("c.parquet"), file(&rows, Layout { group_rows: 2, ..PLAIN }).0).expect("writes");
-    let (documents, damage, _) = read_all(&[dir.path().into()], &options(1, 1000));
-    assert_eq!((documents.len(), damage), (12, vec![]));
+    let (documents, corruption, _) = read_all(&[dir.path().into()], &options(1, 1000));
+    assert_eq!((documents.len(), corruption), (12, vec![]));
     let inputs = discover(&[dir.path().into()], &DiscoverOptions::default()).expect("inputs");
     let wanted: Vec<_> = documents.iter().map(|d| (d.0, d.1)).collect();
     let out = dir.path().join("out");
@@ -493,8 +494,8 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
         assert!(table("json", name).lines().count() > 10);
     }
     let read = |path: &str| {
-        let (documents, damage, _) = read_all(&[dir.path().join(path)], &ReadOptions::default());
-        assert_eq!(damage, []);
+        let (documents, corruption, _) = read_all(&[dir.path().join(path)], &ReadOptions::default());
+        assert_eq!(corruption, []);
         documents.into_iter().map(|d| (d.2, d.4)).collect::<Vec<_>>()
     };
     assert_eq!(read("out-json/kept.jsonl"), read("out-parquet/kept.parquet"));
@@ -509,17 +510,17 @@ fn a_missing_column_is_told_with_those_there_are() {
     let reported = |text: &str| {
         let fields = JsonlFields { text: text.into(), ..fields() };
         let options = ReadOptions { fields, ..options(1, 1000) };
-        let (documents, damage, _) = read_all(std::slice::from_ref(&path), &options);
-        assert_eq!((documents.len(), damage.len()), (0, 1));
-        (damage[0].kind, damage[0].detail.clone())
+        let (documents, corruption, _) = read_all(std::slice::from_ref(&path), &options);
+        assert_eq!((documents.len(), corruption.len()), (0, 1));
+        (corruption[0].kind, corruption[0].detail.clone())
     };
     let there = "--text-field names another one of text, id, number, document.url, tags";
-    assert_eq!(reported("body"), (DamageKind::NoText, format!("no column \"body\"; {there}")));
-    assert_eq!(reported("text,body").0, DamageKind::NoText);
+    assert_eq!(reported("body"), (CorruptionKind::NoText, format!("no column \"body\"; {there}")));
+    assert_eq!(reported("text,body").0, CorruptionKind::NoText);
     let (kind, detail) = reported("number");
     assert_eq!(
         (kind, detail),
-        (DamageKind::NoText, format!("column \"number\" is INT64, not strings; {there}"))
+        (CorruptionKind::NoText, format!("column \"number\" is INT64, not strings; {there}"))
     );
     let mut tool = Command::cargo_bin("simflip").expect("the tool is built");
     let tool =
@@ -550,8 +551,8 @@ fn ids_of_every_type_are_read_as_they_are_meant() {
         column.close().expect("writes");
         group.close().expect("writes");
         writer.close().expect("writes");
-        let (documents, damage, _) = read_all(&[path], &options(1, 1000));
-        assert_eq!(damage, []);
+        let (documents, corruption, _) = read_all(&[path], &options(1, 1000));
+        assert_eq!(corruption, []);
         documents.into_iter().map(|(_, _, id, ..)| id.expect("an id")).collect()
     }
     let fixed = |bytes: &[u8]| FixedLenByteArray::from(bytes.to_vec());
@@ -644,7 +645,7 @@ pub fn specimens(folder: &mut Folder) {
     let mut nulls = rows.clone();
     nulls[2].text = None;
     let (bytes, _) = file(&nulls, zstd);
-    let note = "a row whose text is null, which is no document and no damage";
+    let note = "a row whose text is null, which is no document and no corruption";
     folder.add("text-null.parquet", bytes, 5, &[0, 1, 3, 4], &[], note);
     let texts: Vec<&[u8]> = vec![TEXTS[0].as_bytes(), b"caf\xe9", TEXTS[1].as_bytes()];
     let bytes = one_column("optional binary text", &texts);
@@ -664,14 +665,14 @@ pub fn specimens(folder: &mut Folder) {
     let bytes = one_column(list, &[]);
     folder.add("text-list.parquet", bytes, 0, &[], &[], "the text is a list, whose strings are joined");
     let bytes = one_column("optional binary text (STRING)", &[]);
-    folder.add("no-rows.parquet", bytes, 0, &[], &[], "a footer without row groups, which is no damage");
+    folder.add("no-rows.parquet", bytes, 0, &[], &[], "a footer without row groups, which is no corruption");
 
     let (whole, metadata) = file(&rows, zstd);
     let cut = whole[..whole.len() - 3].to_vec();
     let truncated = [at("truncated", None, 0, 0)];
     folder.add("truncated-in-footer.parquet", cut, 0, &[], &truncated, "the last three bytes are missing");
     folder.add("truncated-in-magic.parquet", whole[..3].to_vec(), 0, &[], &truncated, "nothing but PAR");
-    let bad_footer = [at("corrupt", None, 0, 0)];
+    let bad_footer = [at("undecodable", None, 0, 0)];
     let length = u32::from_le_bytes(*whole[..whole.len() - 4].last_chunk().expect("a length")) as usize;
     let mut noise = whole.clone();
     let end = noise.len();
@@ -696,25 +697,25 @@ pub fn specimens(folder: &mut Folder) {
     let from = offset(&metadata, 1, 0) as usize;
     let to = from + metadata.row_group(1).column(0).compressed_size() as usize;
     hurt[to - 20..to].fill(0);
-    let damage = [at("corrupt", 2, from as u64, 0)];
+    let corruption = [at("undecodable", 2, from as u64, 0)];
     folder.add(
         "page-noise.parquet",
         hurt,
         5,
         &[0, 1, 4],
-        &damage,
+        &corruption,
         "the second row group's texts do not decode",
     );
     let mut hurt = whole.clone();
     let id = offset(&metadata, 1, 1) as usize;
     hurt[id..id + 4].fill(0xff);
-    let damage = [at("bad-name", 2, from as u64, 0)];
+    let corruption = [at("bad-name", 2, from as u64, 0)];
     folder.add(
         "page-noise-of-id.parquet",
         hurt,
         5,
         EVERY,
-        &damage,
+        &corruption,
         "the second row group's ids do not decode",
     );
     let mut hurt = whole.clone();

@@ -1,4 +1,4 @@
-//! The reader against a plain one, on good files in all packings, and against itself on damaged ones.
+//! The reader against a plain one, on good files in all packings, and against itself on corrupt ones.
 
 use super::place::gz;
 use std::io::{Read, Write};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use simflip::corpus::{
-    Damage, DiscoverOptions, Format, Input, KeptFiles, KeptJob, Place, ReadOptions, discover, fetch, read,
-    write_kept,
+    Corruption, DiscoverOptions, Format, Input, KeptFiles, KeptJob, Place, ReadOptions, discover, fetch,
+    read, write_kept,
 };
 use simflip::document::DocId;
 
@@ -112,7 +112,7 @@ fn read_all(
     inputs: &[Input],
     threads: usize,
     block_bytes: usize,
-) -> (Vec<Owned>, Vec<Damage>, Vec<[u64; 6]>) {
+) -> (Vec<Owned>, Vec<Corruption>, Vec<[u64; 6]>) {
     let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
     let reading = read(inputs, &options, Vec::new, |all, d| all.push(own(d)), &|_| {});
     let mut documents = reading.workers.concat();
@@ -120,10 +120,10 @@ fn read_all(
     let counts = reading
         .files
         .iter()
-        .map(|f| [f.records, f.documents, f.text_bytes, f.decoded_bytes, f.stored_bytes, f.damaged]);
+        .map(|f| [f.records, f.documents, f.text_bytes, f.decoded_bytes, f.stored_bytes, f.corrupt]);
     let counts = counts.collect();
-    let damage = reading.files.into_iter().flat_map(|f| f.damage).collect();
-    (documents, damage, counts)
+    let corruption = reading.files.into_iter().flat_map(|f| f.corruption).collect();
+    (documents, corruption, counts)
 }
 
 /// Id, address, language and text.
@@ -226,8 +226,8 @@ proptest! {
             paths.push(write(dir.path(), &format!("{i}.{kind}{ending}"), &bytes));
         }
         let inputs = discover(&paths, &DiscoverOptions::default()).expect("inputs");
-        let (documents, damage, counts) = read_all(&inputs, 1, 1 << 20);
-        prop_assert_eq!(&damage, &[]);
+        let (documents, corruption, counts) = read_all(&inputs, 1, 1 << 20);
+        prop_assert_eq!(&corruption, &[]);
         let mut expected = Vec::new();
         for (shard, input) in inputs.iter().enumerate() {
             for (row, (record_id, url, language, text)) in
@@ -315,8 +315,8 @@ proptest! {
                 prop_assert!(bytes.len() as u64 <= size || documents <= 1, "{} {}", bytes.len(), documents);
                 prop_assert!(documents > 0 || !several);
                 let one = discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("found");
-                let (read, damage, _) = read_all(&one, 1, block_bytes);
-                prop_assert_eq!((read.len() as u64, damage), (documents, vec![]));
+                let (read, corruption, _) = read_all(&one, 1, block_bytes);
+                prop_assert_eq!((read.len() as u64, corruption), (documents, vec![]));
                 back.extend(read_plainly(&path, format).into_iter().map(|document| (shards.clone(), document)));
             }
             let mut expected = chosen
@@ -334,7 +334,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_files_read_the_same_in_any_way(
+    fn corrupt_files_read_the_same_in_any_way(
         records in prop::collection::vec(record(), 1..12),
         packing in packing(),
         wet: bool,
@@ -375,7 +375,7 @@ proptest! {
 }
 
 #[test]
-fn one_member_of_damage_costs_one_record() {
+fn one_member_of_corruption_costs_one_record() {
     let records: Vec<Record> = (0..40)
         .map(|i| Record {
             conversion: true,
@@ -392,19 +392,19 @@ fn one_member_of_damage_costs_one_record() {
             members[hurt][at] ^= 0xff;
             let path = write(dir.path(), "x.warc.wet.gz", &members.concat());
             let inputs = discover(&[path], &DiscoverOptions::default()).expect("inputs");
-            let (documents, damage, _) = read_all(&inputs, 2, 500);
+            let (documents, corruption, _) = read_all(&inputs, 2, 500);
             let expected: Vec<&String> =
                 records.iter().enumerate().filter(|(i, _)| *i != hurt).map(|(_, r)| &r.text).collect();
             assert_eq!(documents.iter().map(|d| &d.text).collect::<Vec<_>>(), expected, "{hurt} {at}");
-            assert_eq!(damage.len(), 1, "{hurt} {at}: {damage:?}");
-            assert_eq!(damage[0].record, Some(hurt as u64));
-            assert_eq!(damage[0].offset, members[..hurt].iter().map(|m| m.len() as u64).sum::<u64>());
+            assert_eq!(corruption.len(), 1, "{hurt} {at}: {corruption:?}");
+            assert_eq!(corruption[0].record, Some(hurt as u64));
+            assert_eq!(corruption[0].offset, members[..hurt].iter().map(|m| m.len() as u64).sum::<u64>());
         }
     }
 }
 
 #[test]
-fn large_members_are_streamed_and_large_texts_are_damage() {
+fn large_members_are_streamed_and_large_texts_are_corruption() {
     let record = |n: usize, c: char| Record {
         conversion: true,
         url: c.into(),
@@ -425,22 +425,22 @@ fn large_members_are_streamed_and_large_texts_are_damage() {
         let (mut bytes, ending) = pack(&records, packing);
         let path = write(dir.path(), &format!("x.warc.wet{ending}"), &bytes);
         let inputs = discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("inputs");
-        let (documents, damage, _) = read_all(&inputs, 2, 1 << 20);
+        let (documents, corruption, _) = read_all(&inputs, 2, 1 << 20);
         assert_eq!(documents.iter().map(|d| d.text.len()).collect::<Vec<_>>(), lengths, "{packing:?}");
-        assert_eq!(damage, []);
+        assert_eq!(corruption, []);
 
         let options = ReadOptions { record_cap: 4 << 20, ..ReadOptions::default() };
         let reading = read(&inputs, &options, Vec::new, |all, d| all.push(d.text.len()), &|_| {});
         assert_eq!(reading.workers.concat().iter().sum::<usize>(), (10 << 20) + 12, "{packing:?}");
-        assert_eq!(reading.files[0].damage[0].kind.to_string(), "too-large");
-        assert_eq!(reading.files[0].damaged, 1);
+        assert_eq!(reading.files[0].corruption[0].kind.to_string(), "too-large");
+        assert_eq!(reading.files[0].corrupt, 1);
 
         // The end is cut off: everything before the last record is there.
         bytes.truncate(bytes.len() - 12);
         std::fs::write(&path, &bytes).expect("a file");
-        let (documents, damage, _) = read_all(&inputs, 2, 1 << 20);
-        assert_eq!(damage.len(), 1, "{packing:?}: {damage:?}");
-        assert_eq!(damage[0].kind.to_string(), "truncated");
+        let (documents, corruption, _) = read_all(&inputs, 2, 1 << 20);
+        assert_eq!(corruption.len(), 1, "{packing:?}: {corruption:?}");
+        assert_eq!(corruption[0].kind.to_string(), "truncated");
         assert!(documents.len() >= 4, "{packing:?}: {} documents", documents.len());
     }
 }
@@ -493,8 +493,8 @@ fn a_text_that_ends_with_a_line_is_whole_wherever_the_bytes_behind_it_are_cut() 
                 let path = write(dir.path(), &format!("x.warc.wet{ending}"), &bytes);
                 let inputs =
                     discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("inputs");
-                let (documents, damage, _) = read_all(&inputs, 1, 1 << 20);
-                assert_eq!(damage, [], "{packing:?}");
+                let (documents, corruption, _) = read_all(&inputs, 1, 1 << 20);
+                assert_eq!(corruption, [], "{packing:?}");
                 let texts: Vec<String> = documents.into_iter().map(|document| document.text).collect();
                 let expected: Vec<String> =
                     read_plainly(&path, Format::Wet).into_iter().map(|(.., text)| text).collect();

@@ -612,22 +612,22 @@ fn a_log_that_was_cut_anywhere_keeps_what_stands_before() {
 }
 
 #[test]
-fn a_damaged_record_costs_itself_alone() {
+fn a_corrupt_record_costs_itself_alone() {
     let top = tempfile::tempdir().unwrap();
     let index = top.path().join("i");
     let lengths = filled(&index, 6);
     let log = index.join("log-00000001");
     let whole = fs::read(&log).unwrap();
     for at in (lengths[0] as usize..whole.len()).step_by(29) {
-        let mut damaged = whole.clone();
-        damaged[at] ^= 0x41;
-        fs::write(&log, &damaged).unwrap();
+        let mut corrupt = whole.clone();
+        corrupt[at] ^= 0x41;
+        fs::write(&log, &corrupt).unwrap();
         let left = known(&index, 6);
         assert!(left.iter().filter(|known| !**known).count() <= 1, "{at}: {left:?}");
         let hit = lengths.iter().rposition(|&length| length as usize <= at).unwrap();
         assert!(left.iter().enumerate().all(|(page, known)| *known || page == hit), "{at}: {left:?}");
         let seen = Seen::open(&index, Access::Read, None).unwrap();
-        let reported = seen.notes().iter().any(|note| note.contains("damaged"));
+        let reported = seen.notes().iter().any(|note| note.contains("corrupt"));
         assert!(reported || left.iter().all(|known| *known), "{at}: {:?}", seen.notes());
         if reported {
             // A writer tells it once and puts what is left into a snapshot.
@@ -736,7 +736,7 @@ fn snapshots_hold_everything_and_a_cut_one_says_what_is_lost() {
     assert!(known(&index, 21).iter().all(|known| *known));
     let snapshot = index.join("snapshot-00000004");
     let whole = fs::read(&snapshot).unwrap();
-    // Tables that are damaged are made anew: where they begin and end are the last numbers of the file.
+    // Tables that are corrupt are made anew: where they begin and end are the last numbers of the file.
     let offsets = |back: usize| {
         let at = whole.len() - 8 * back;
         u64::from_le_bytes(whole[at..at + 8].try_into().unwrap()) as usize
@@ -744,12 +744,12 @@ fn snapshots_hold_everything_and_a_cut_one_says_what_is_lost() {
     let tables = offsets(17)..offsets(1);
     assert!(tables.len() > 16 * 20 * 4 && tables.end < whole.len());
     for at in tables.step_by(97) {
-        let mut damaged = whole.clone();
-        damaged[at] ^= 0x20;
-        fs::write(&snapshot, damaged).unwrap();
+        let mut corrupt = whole.clone();
+        corrupt[at] ^= 0x20;
+        fs::write(&snapshot, corrupt).unwrap();
         assert!(known(&index, 21).iter().all(|known| *known), "{at}");
         let notes = Seen::open(&index, Access::Read, None).unwrap().notes().concat();
-        assert!(notes.contains("tables are damaged"), "{at}: {notes}");
+        assert!(notes.contains("tables are corrupt"), "{at}: {notes}");
     }
     fs::write(&snapshot, &whole[..whole.len() / 2]).unwrap();
     let seen = Seen::open(&index, Access::Read, None).unwrap();
@@ -874,7 +874,7 @@ fn what_a_killed_snapshot_left_goes() {
 }
 
 #[test]
-fn a_damaged_mark_takes_no_pages_back() {
+fn a_corrupt_mark_takes_no_pages_back() {
     let top = tempfile::tempdir().unwrap();
     let index = top.path().join("i");
     let lengths = filled(&index, 5);
@@ -891,16 +891,16 @@ fn a_damaged_mark_takes_no_pages_back() {
     let log = index.join("log-00000001");
     let whole = fs::read(&log).unwrap();
     // The last byte of the record that says that the answers to the first pages arrived.
-    let mut damaged = whole.clone();
-    damaged[lengths[5] as usize - 1] ^= 1;
-    fs::write(&log, damaged).unwrap();
+    let mut corrupt = whole.clone();
+    corrupt[lengths[5] as usize - 1] ^= 1;
+    fs::write(&log, corrupt).unwrap();
     assert_eq!(known(&index, 9), expected);
     // What a machine without power leaves is no record that was being written.
     let mut zeros = whole[..lengths[3] as usize].to_vec();
     zeros.resize(whole.len(), 0);
     fs::write(&log, zeros).unwrap();
     let seen = Seen::open(&index, Access::Read, None).unwrap();
-    assert!(seen.notes()[0].contains("are damaged"), "{:?}", seen.notes());
+    assert!(seen.notes()[0].contains("are corrupt"), "{:?}", seen.notes());
 }
 
 #[test]
@@ -1175,7 +1175,7 @@ fn pages_come_from_sketches_exported_files_and_other_indexes() {
         assert!(err.contains("0 pages were imported"), "{err}");
     }
     reported(top.path(), "inspect pages.seen", 0);
-    // What was sketched in another way, is damaged, or is something else, is refused.
+    // What was sketched in another way, is corrupt, or is something else, is refused.
     for (index, options, from) in [
         ("m", "--features words", "sketches"),
         ("n", "--method simhash", "pages.seen"),

@@ -22,7 +22,7 @@ pub struct Entry {
     /// Bytes of all documents' texts.
     text_bytes: u64,
     /// `kind@record@offset+within`, with spaces between; the record is empty if there is none.
-    damage: String,
+    corruption: String,
     /// Why the file is there.
     note: String,
 }
@@ -67,17 +67,17 @@ fn outcome(inputs: &[Input], options: &ReadOptions) -> (Vec<Entry>, Vec<(u32, u3
     let stored: u64 = reading.files.iter().map(|f| f.stored_bytes).sum();
     assert_eq!(*progress.lock().expect("no panic"), stored);
     let entries = reading.files.into_iter().map(|f| {
-        let damage = f.damage.iter().map(|d| {
+        let corruption = f.corruption.iter().map(|d| {
             let record = d.record.map_or(String::new(), |r| r.to_string());
             format!("{}@{record}@{}+{}", d.kind, d.offset, d.within)
         });
-        assert_eq!(f.damaged, f.damage.len() as u64);
+        assert_eq!(f.corrupt, f.corruption.len() as u64);
         Entry {
             file: f.path.file_name().expect("a name").to_string_lossy().into_owned(),
             records: f.records,
             documents: f.documents,
             text_bytes: f.text_bytes,
-            damage: damage.collect::<Vec<_>>().join(" "),
+            corruption: corruption.collect::<Vec<_>>().join(" "),
             note: String::new(),
         }
     });
@@ -127,7 +127,7 @@ fn every_document_can_be_fetched_by_its_place() {
 }
 
 #[test]
-fn what_is_kept_reads_back_without_damage() {
+fn what_is_kept_reads_back_without_corruption() {
     let inputs = discover(&[folder()], &DiscoverOptions::default()).expect("inputs");
     let options = options(2, 1000);
     let keep = |id: simflip::document::DocId| !(id.row + id.shard).is_multiple_of(3);
@@ -157,7 +157,7 @@ fn what_is_kept_reads_back_without_damage() {
             let (entries, documents) = outcome(&back.expect("the kept file"), &options);
             // A document whose address cannot be read is kept as it is.
             let harmless = |d: &str| d.is_empty() || d.starts_with("bad-name@");
-            assert!(entries[0].damage.split(' ').all(harmless), "{:?}", entries[0]);
+            assert!(entries[0].corruption.split(' ').all(harmless), "{:?}", entries[0]);
             assert_eq!(file.documents, documents.len() as u64);
             assert_eq!(file.stored_bytes, std::fs::metadata(&file.path).expect("is there").len());
             found.extend(documents.into_iter().map(|(_, _, text)| text));
@@ -263,7 +263,7 @@ impl Folder {
         bytes: Vec<u8>,
         records: u64,
         used: &[usize],
-        damage: &[String],
+        corruption: &[String],
         note: &str,
     ) {
         let entry = Entry {
@@ -271,7 +271,7 @@ impl Folder {
             records,
             documents: used.len() as u64,
             text_bytes: text_bytes(used),
-            damage: damage.join(" "),
+            corruption: corruption.join(" "),
             note: note.into(),
         };
         self.files.push((entry, bytes));
@@ -304,14 +304,14 @@ impl Folder {
     fn with_piece(&mut self, name: &str, piece: Vec<u8>, used: &[usize], kind: &str, note: &str) {
         let mut pieces = all();
         pieces[3] = piece;
-        let damage = |pieces: &[Vec<u8>]| match kind {
+        let corruption = |pieces: &[Vec<u8>]| match kind {
             "" => vec![],
             kind => vec![at(kind, 3, offset(pieces, 3), 0)],
         };
-        self.add(&format!("{name}.warc.wet"), pieces.concat(), 6, used, &damage(&pieces), note);
+        self.add(&format!("{name}.warc.wet"), pieces.concat(), 6, used, &corruption(&pieces), note);
         let packed = members(&pieces);
         let note = format!("{note}; a member each");
-        self.add(&format!("{name}.warc.wet.gz"), packed.concat(), 6, used, &damage(&packed), &note);
+        self.add(&format!("{name}.warc.wet.gz"), packed.concat(), 6, used, &corruption(&packed), &note);
     }
 }
 
@@ -366,7 +366,7 @@ fn good_files(folder: &mut Folder) {
     let note = "saved again with LF for CRLF, lengths as they were".into();
     let (file, text_bytes) =
         ("good-resaved-with-lf.warc.wet".into(), 2 * text.len() as u64 + TEXTS[1].len() as u64);
-    let entry = Entry { file, records: 3, documents: 3, text_bytes, damage: String::new(), note };
+    let entry = Entry { file, records: 3, documents: 3, text_bytes, corruption: String::new(), note };
     let last = replace_all(&good(1), "\r\n", "\n");
     folder.files.push((entry, [resaved.as_bytes(), resaved.as_bytes(), &last].concat()));
     let lower: Vec<u8> = (0..5)
@@ -415,7 +415,7 @@ fn good_files(folder: &mut Folder) {
         1,
         &[],
         &[],
-        "no conversion record, which is no damage",
+        "no conversion record, which is no corruption",
     );
     let response = replace(&good(0), "conversion", b"response");
     let mixed = [info(), response, good(1)];
@@ -468,7 +468,7 @@ fn good_files(folder: &mut Folder) {
         "mark, semicolons, blank lines, no line end at the end",
     );
     folder.add("good-header-alone.csv", csv[0].clone(), 0, &[], &[], "a table of no documents");
-    folder.add("good-empty.csv", vec![], 0, &[], &[], "no byte, which is no damage");
+    folder.add("good-empty.csv", vec![], 0, &[], &[], "no byte, which is no corruption");
 }
 
 /// The header of a table, and its records; all values of the second are quoted.
@@ -531,13 +531,13 @@ fn bad_records(folder: &mut Folder) {
     let mut pieces = all();
     pieces[3] = long;
     let packed = members(&pieces);
-    let damage = [at("malformed", 3, offset(&packed, 3), 0)];
+    let corruption = [at("malformed", 3, offset(&packed, 3), 0)];
     folder.add(
         "header-too-long.warc.wet.gz",
         packed.concat(),
         6,
         WITHOUT_2,
-        &damage,
+        &corruption,
         "a header of 40,000 bytes",
     );
 
@@ -580,7 +580,7 @@ fn bad_records(folder: &mut Folder) {
         records: 6,
         documents: 5,
         text_bytes: text_bytes(WITHOUT_2) + text.len() as u64,
-        damage: String::new(),
+        corruption: String::new(),
         note: "a text that quotes a record is no record".into(),
     };
     folder.files.push((entry, pieces.concat()));
@@ -591,9 +591,9 @@ fn bad_records(folder: &mut Folder) {
     let cut = |n: usize| whole[..last as usize + n].to_vec();
     let header = pieces[4].len() - 4 - TEXTS[3].len();
     for (name, n) in [("text", header + 20), ("header", 60), ("version", 6)] {
-        let damage = [at("truncated", 4, last, 0)];
+        let corruption = [at("truncated", 4, last, 0)];
         let note = format!("the file ends in the {name} of a record");
-        folder.add(&format!("truncated-in-{name}.warc.wet"), cut(n), 5, &[0, 1, 2], &damage, &note);
+        folder.add(&format!("truncated-in-{name}.warc.wet"), cut(n), 5, &[0, 1, 2], &corruption, &note);
     }
     let junk = b"<html>not a record</html>\n".to_vec();
     let first = [junk.clone(), whole.clone()].concat();
@@ -607,21 +607,28 @@ fn bad_records(folder: &mut Folder) {
     );
     let mut pieces = all();
     pieces.insert(3, junk);
-    let damage = [at("malformed", None, offset(&pieces, 3), 0)];
-    folder.add("junk-between.warc.wet", pieces.concat(), 6, EVERY, &damage, "something else between records");
+    let corruption = [at("malformed", None, offset(&pieces, 3), 0)];
+    folder.add(
+        "junk-between.warc.wet",
+        pieces.concat(),
+        6,
+        EVERY,
+        &corruption,
+        "something else between records",
+    );
     folder.add("empty.warc.wet", vec![], 0, &[], &[at("unknown-format", None, 0, 0)], "no byte");
-    let damage = [at("unknown-format", None, 0, 0)];
-    folder.add("blank.warc.wet", vec![0; 5_001], 0, &[], &damage, "zeros in place of records");
+    let corruption = [at("unknown-format", None, 0, 0)];
+    folder.add("blank.warc.wet", vec![0; 5_001], 0, &[], &corruption, "zeros in place of records");
     folder.add(
         "blank.jsonl",
         b" \r\n\n".to_vec(),
         0,
         &[],
         &[],
-        "blank lines alone: no documents, and no damage",
+        "blank lines alone: no documents, and no corruption",
     );
-    folder.add("blank-zeros.jsonl", vec![0; 5_001], 0, &[], &damage, "zeros in place of lines");
-    folder.add("empty.jsonl", vec![], 0, &[], &[], "no line, which is no damage");
+    folder.add("blank-zeros.jsonl", vec![0; 5_001], 0, &[], &corruption, "zeros in place of lines");
+    folder.add("empty.jsonl", vec![], 0, &[], &[], "no line, which is no corruption");
     folder.add(
         "empty.jsonl.gz",
         vec![],
@@ -630,9 +637,16 @@ fn bad_records(folder: &mut Folder) {
         &[at("unknown-format", None, 0, 0)],
         "no byte where gzip has some",
     );
-    folder.add("empty-member.warc.wet.gz", gz(b""), 0, &[], &[], "a member of no bytes, which is no damage");
-    let damage = [at("unknown-format", None, 0, 0)];
-    folder.add("unknown.txt", b"Just words.\n".to_vec(), 0, &[], &damage, "neither WET nor JSONL");
+    folder.add(
+        "empty-member.warc.wet.gz",
+        gz(b""),
+        0,
+        &[],
+        &[],
+        "a member of no bytes, which is no corruption",
+    );
+    let corruption = [at("unknown-format", None, 0, 0)];
+    folder.add("unknown.txt", b"Just words.\n".to_vec(), 0, &[], &corruption, "neither WET nor JSONL");
 }
 
 fn header_of(i: usize, length: usize) -> Vec<u8> {
@@ -665,74 +679,74 @@ fn bad_members(folder: &mut Folder) {
         let n = m.len() / 2;
         m[n..n + 8].fill(0xff);
     });
-    add("member-body", body, "corrupt", "eight bytes overwritten in the middle of a member");
+    add("member-body", body, "undecodable", "eight bytes overwritten in the middle of a member");
     let lost = hurt(&|m| {
         let n = m.len() / 2;
         m.drain(n..n + 8);
     });
-    add("member-bytes-lost", lost, "corrupt", "eight bytes lost in the middle of a member");
+    add("member-bytes-lost", lost, "undecodable", "eight bytes lost in the middle of a member");
     let flags = hurt(&|m| m[3] = 0xff);
-    add("member-flags", flags, "corrupt", "reserved flags set in a member's header");
+    add("member-flags", flags, "undecodable", "reserved flags set in a member's header");
     let trailer = hurt(&|m| m.truncate(m.len() - 8));
     add("member-without-trailer", trailer, "checksum", "no CRC-32 and size behind a member");
     let half = hurt(&|m| m.truncate(m.len() / 2));
-    add("member-cut", half, "corrupt", "half a member, then the next one");
+    add("member-cut", half, "undecodable", "half a member, then the next one");
 
     let magic = hurt(&|m| m[0] = 0);
     // Without its magic a member is bytes of no kind, and nobody can tell that it held a record.
-    let damage = [at("malformed", None, here + 1, 0)];
+    let corruption = [at("malformed", None, here + 1, 0)];
     folder.add(
         "member-magic.warc.wet.gz",
         magic,
         5,
         WITHOUT_2,
-        &damage,
+        &corruption,
         "the first byte of a member is zero",
     );
     let mut pieces = packed.clone();
     pieces.insert(3, b"\x01junk between members\x1f\x8b\x08".to_vec());
-    let damage = [at("malformed", None, here, 0)];
+    let corruption = [at("malformed", None, here, 0)];
     folder.add(
         "junk-between.warc.wet.gz",
         pieces.concat(),
         6,
         EVERY,
-        &damage,
+        &corruption,
         "something else between members",
     );
     let mut pieces = packed.clone();
     pieces.push(b"</html>".to_vec());
-    let damage = [at("malformed", None, offset(&pieces, 6), 0)];
+    let corruption = [at("malformed", None, offset(&pieces, 6), 0)];
     folder.add(
         "junk-last.warc.wet.gz",
         pieces.concat(),
         6,
         EVERY,
-        &damage,
+        &corruption,
         "something else behind the last member",
     );
     let start = offset(&packed, 4) as usize;
     let cut = packed.concat()[..start + packed[4].len() - 3].to_vec();
-    let damage = [at("truncated", None, start as u64, 0)];
+    let corruption = [at("truncated", None, start as u64, 0)];
     let note = "the file ends in a checksum; the record before it is whole";
-    folder.add("truncated-in-trailer.warc.wet.gz", cut, 5, &[0, 1, 2, 3], &damage, note);
+    folder.add("truncated-in-trailer.warc.wet.gz", cut, 5, &[0, 1, 2, 3], &corruption, note);
     for (name, n) in [("body", packed[4].len() / 2), ("magic", 2)] {
         let cut = packed.concat()[..start + n].to_vec();
         let note = format!("the file ends in the {name} of a member");
-        let damage = [at("truncated", 4, start as u64, 0)];
-        folder.add(&format!("truncated-in-{name}.warc.wet.gz"), cut, 5, &[0, 1, 2], &damage, &note);
+        let corruption = [at("truncated", 4, start as u64, 0)];
+        folder.add(&format!("truncated-in-{name}.warc.wet.gz"), cut, 5, &[0, 1, 2], &corruption, &note);
     }
     let mut two = packed.clone();
     two[0][3] = 0xff;
     let n = two[3].len();
     two[3][n - 8] ^= 1;
-    let damage = [at("corrupt", 0, 0, 0), at("checksum", 3, here, 0)];
+    let corruption = [at("undecodable", 0, 0, 0), at("checksum", 3, here, 0)];
     folder.add(
         "two-members.warc.wet.gz",
         two.concat(),
         6,
         WITHOUT_2,
-        &damage,
+        &corruption,
         "the first and a later member",
     );
 
@@ -740,13 +754,13 @@ fn bad_members(folder: &mut Folder) {
     let mut wrong = whole.clone();
     let n = wrong.len();
     wrong[n - 6] ^= 1;
-    let damage = [at("checksum", None, 0, 0)];
+    let corruption = [at("checksum", None, 0, 0)];
     folder.add(
         "one-member-crc.warc.wet.gz",
         wrong,
         6,
         EVERY,
-        &damage,
+        &corruption,
         "several records in a member of wrong CRC-32",
     );
     // Stored, not packed, so that it is plain how far the good bytes go.
@@ -754,14 +768,21 @@ fn bad_members(folder: &mut Folder) {
     encoder.write_all(&all().concat()).expect("memory");
     let stored = encoder.finish().expect("memory");
     let cut = stored[..10 + 5 + offset(&all(), 3) as usize + 50].to_vec();
-    let damage = [at("truncated", 3, 0, 0)];
-    folder.add("one-member-cut.warc.wet.gz", cut, 4, &[0, 1], &damage, "the file ends in its only member");
+    let corruption = [at("truncated", 3, 0, 0)];
+    folder.add(
+        "one-member-cut.warc.wet.gz",
+        cut,
+        4,
+        &[0, 1],
+        &corruption,
+        "the file ends in its only member",
+    );
 
     folder.add("plain-named.warc.wet.gz", all().concat(), 6, EVERY, &[], "named .gz, but plain");
     folder.add("gzip-named.warc.wet", packed.concat(), 6, EVERY, &[], "not named .gz, but gzip");
     let nested = gz(&gz(&all().concat()));
-    let damage = [at("unknown-format", None, 0, 0)];
-    folder.add("nested.warc.wet.gz", nested, 0, &[], &damage, "gzip in gzip");
+    let corruption = [at("unknown-format", None, 0, 0)];
+    folder.add("nested.warc.wet.gz", nested, 0, &[], &corruption, "gzip in gzip");
     let noise: Vec<u8> = (0..500u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8 | 1).collect();
     folder.add("noise.warc.wet.gz", noise, 0, &[], &[at("malformed", None, 0, 0)], "nothing of gzip in it");
 }
@@ -777,12 +798,17 @@ fn bad_lines(folder: &mut Folder) {
     for (name, text, kind) in bad {
         let mut pieces = lines();
         pieces[2] = [text, b"\n"].concat();
-        let damage = [at(kind, 2, offset(&pieces, 2), 0)];
-        let note = "the third line is damaged";
-        folder.add(&format!("{name}.jsonl"), pieces.concat(), 5, WITHOUT_2, &damage, note);
+        let corruption = [at(kind, 2, offset(&pieces, 2), 0)];
+        let note = "the third line is corrupt";
+        folder.add(&format!("{name}.jsonl"), pieces.concat(), 5, WITHOUT_2, &corruption, note);
     }
     let odd: [(&str, &[u8], Option<&str>, &str); 4] = [
-        ("text-null", b"{\"text\":null}", None, "the third text is null, which is no document and no damage"),
+        (
+            "text-null",
+            b"{\"text\":null}",
+            None,
+            "the third text is null, which is no document and no corruption",
+        ),
         (
             "text-latin-1",
             b"{\"text\":\"caf\xe9\"}",
@@ -814,38 +840,45 @@ fn bad_lines(folder: &mut Folder) {
     let pieces = lines();
     let whole = pieces.concat();
     let cut = whole[..offset(&pieces, 3) as usize + 30].to_vec();
-    let damage = [at("malformed", 3, offset(&pieces, 3), 0)];
-    folder.add("truncated.jsonl", cut, 4, &[0, 1, 2], &damage, "the file ends in a line");
+    let corruption = [at("malformed", 3, offset(&pieces, 3), 0)];
+    folder.add("truncated.jsonl", cut, 4, &[0, 1, 2], &corruption, "the file ends in a line");
     let packed = gz(&whole);
     let frames: Vec<Vec<u8>> = pieces.iter().map(|l| zst(l)).collect();
     let mut hurt = frames.clone();
     let n = hurt[2].len();
     hurt[2][n - 1] ^= 1;
     // Zstandard checks a frame only at its end: the line of a frame of wrong checksum is held back with it.
-    let damage = [at("corrupt", 2, offset(&frames, 2), 0)];
+    let corruption = [at("undecodable", 2, offset(&frames, 2), 0)];
     folder.add(
         "frame-checksum.jsonl.zst",
         hurt.concat(),
         5,
         WITHOUT_2,
-        &damage,
+        &corruption,
         "a wrong checksum of a frame",
     );
     let cut = frames.concat()[..offset(&frames, 3) as usize + 20].to_vec();
-    let damage = [at("truncated", 3, offset(&frames, 3), 0)];
-    folder.add("truncated.jsonl.zst", cut, 4, &[0, 1, 2], &damage, "the file ends in a frame");
+    let corruption = [at("truncated", 3, offset(&frames, 3), 0)];
+    folder.add("truncated.jsonl.zst", cut, 4, &[0, 1, 2], &corruption, "the file ends in a frame");
     let mut junk = frames.clone();
     junk.insert(1, b"junk".to_vec());
-    let damage = [at("malformed", None, offset(&junk, 1), 0)];
-    folder.add("junk-between.jsonl.zst", junk.concat(), 5, EVERY, &damage, "something else between frames");
+    let corruption = [at("malformed", None, offset(&junk, 1), 0)];
+    folder.add(
+        "junk-between.jsonl.zst",
+        junk.concat(),
+        5,
+        EVERY,
+        &corruption,
+        "something else between frames",
+    );
     let cut = packed[..packed.len() - 4].to_vec();
-    let damage = [at("truncated", None, 0, 0)];
+    let corruption = [at("truncated", None, 0, 0)];
     folder.add(
         "truncated-in-trailer.jsonl.gz",
         cut,
         5,
         EVERY,
-        &damage,
+        &corruption,
         "all lines are whole, the checksum is not",
     );
     folder.add("plain-named.jsonl.zst", whole, 5, EVERY, &[], "named .zst, but plain");
@@ -857,14 +890,14 @@ fn bad_rows(folder: &mut Folder) {
     for (name, row) in bad {
         let mut pieces = rows.clone();
         pieces[3] = [row, b"\n"].concat();
-        let damage = [at("malformed", 2, offset(&pieces, 3), 0)];
+        let corruption = [at("malformed", 2, offset(&pieces, 3), 0)];
         folder.add(
             &format!("{name}.csv"),
             pieces.concat(),
             5,
             WITHOUT_2,
-            &damage,
-            "the third record is damaged",
+            &corruption,
+            "the third record is corrupt",
         );
     }
     let odd: [(&str, &[u8], &str, &str); 2] = [
@@ -880,10 +913,10 @@ fn bad_rows(folder: &mut Folder) {
     pieces[3] = b"2,\"no end\n".to_vec();
     pieces.truncate(4);
     pieces.push(b"3,a text of one line,\n".to_vec());
-    let damage = [at("malformed", 2, offset(&pieces, 3), 0)];
+    let corruption = [at("malformed", 2, offset(&pieces, 3), 0)];
     let text = "a text of one line".len() as u64;
     let note = "a quote is not closed, and the next line is read";
-    folder.add("open-quote.csv", pieces.concat(), 4, &[0, 1], &damage, note);
+    folder.add("open-quote.csv", pieces.concat(), 4, &[0, 1], &corruption, note);
     folder.one_more(1, text);
     let mut pieces = rows;
     pieces[0] = b"id,body,source\n".to_vec();
@@ -909,7 +942,7 @@ fn made() -> Folder {
 fn the_index_is_what_this_file_says() {
     // Places depend on the compressor; everything else does not.
     let essence = |entry: Entry| {
-        let pieces = entry.damage.split(' ').filter_map(|piece| piece.split('@').next());
+        let pieces = entry.corruption.split(' ').filter_map(|piece| piece.split('@').next());
         let kinds: Vec<String> = pieces.map(str::to_owned).collect();
         (entry.file, entry.records, entry.documents, entry.text_bytes, kinds, entry.note)
     };

@@ -601,7 +601,7 @@ fn what_does_not_fit_is_named_and_stays() {
         std::os::unix::fs::symlink("nowhere", crawl.join("link.jsonl")).unwrap();
         let all = SketchJob { inputs: vec![crawl.clone()], ..job.clone() };
         let done = staged::sketch(&all, &Silent).unwrap();
-        assert_eq!((done.files, done.there, done.damaged), (3, 3, 1));
+        assert_eq!((done.files, done.there, done.corrupt), (3, 3, 1));
         let named = SketchJob { inputs: vec![crawl.join("link.jsonl")], ..job.clone() };
         assert!(reported(staged::sketch(&named, &Silent).unwrap_err()).contains("link.jsonl"));
     }

@@ -138,7 +138,7 @@ fn minhash_of_a_template_is_bounded_too() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_damage() {
+fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_corruption() {
     let large: String = (0..600_000u64).map(|i| format!("w{} ", simflip::hash::fmix64(i) % 90_000)).collect();
     let documents = || {
         let small = (0..200)
@@ -147,7 +147,7 @@ fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_damage() {
     };
     for settings in methods() {
         let all = run(documents(), settings.clone(), None);
-        assert_eq!((all.corpus.documents, all.damage.total), (203, 0));
+        assert_eq!((all.corpus.documents, all.corruption.total), (203, 0));
         assert_eq!(
             (all.outcome.exact_duplicates, all.outcome.near_duplicates),
             (1, 1),
@@ -155,7 +155,7 @@ fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_damage() {
             settings.generator
         );
         let capped = run(documents(), settings, Some(1_000_000));
-        assert_eq!((capped.corpus.documents, capped.damage.total, capped.outcome.kept), (200, 3, 200));
-        assert!(capped.damage.listed[0].detail.contains("--longest-document"));
+        assert_eq!((capped.corpus.documents, capped.corruption.total, capped.outcome.kept), (200, 3, 200));
+        assert!(capped.corruption.listed[0].detail.contains("--longest-document"));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Once;
 
 use flate2::{Decompress, FlushDecompress, Status};
 use simflip::corpus::{
-    Damage, DiscoverOptions, Format, JsonlFields, Place, ReadOptions, discover, fetch, read, write_kept,
+    Corruption, DiscoverOptions, Format, JsonlFields, Place, ReadOptions, discover, fetch, read, write_kept,
 };
 use simflip::document::DocId;
 use simflip::evaluate::found::RecordNames;
@@ -43,7 +43,7 @@ fn read_all(
     (format, fields): (Format, &JsonlFields),
     threads: usize,
     block_bytes: usize,
-) -> (Documents, Vec<Damage>, [u64; 8]) {
+) -> (Documents, Vec<Corruption>, [u64; 8]) {
     let options = ReadOptions { threads, block_bytes, fields: fields.clone(), ..ReadOptions::default() };
     let discovery = DiscoverOptions { format: Some(format), fields: fields.clone() };
     let Ok(inputs) = discover(&[path.into()], &discovery) else {
@@ -58,13 +58,13 @@ fn read_all(
         file.records,
         file.documents,
         file.stored_bytes,
-        file.damaged,
+        file.corrupt,
         file.documents_lost,
         file.unknown_losses,
         file.repaired,
         file.without_text,
     ];
-    (documents, file.damage, counts)
+    (documents, file.corruption, counts)
 }
 
 /// Any threads and blocks read the same; every document can be fetched; what is kept reads back as it was.
@@ -91,7 +91,7 @@ fn stored(bytes: &[u8], format: Format) {
     assert_eq!(first.0, fetched);
     let is_same = |id, text: &str| first.0.iter().any(|d| d.0 == id && d.2 == text);
     let kept = write_kept(&inputs, &options, &wanted, &is_same, &dir.path().join("kept")).expect("writes");
-    // Of these whole rows are kept, and columns that had not been read may be damaged.
+    // Of these whole rows are kept, and columns that had not been read may be corrupt.
     assert!(matches!(format, Format::Parquet | Format::Arrow) || kept.lost.is_empty(), "{:?}", kept.lost);
     if kept.lost.is_empty() {
         let back: Documents =
@@ -110,12 +110,12 @@ pub fn stored_file(bytes: &[u8]) {
 /// Any bytes as a Parquet file, and as an Arrow file or stream.
 pub fn parquet_file(bytes: &[u8]) {
     static QUIET: Once = Once::new();
-    // The crates panic on some files, and report such a panic as damage. The fuzzer's hook would end the process there;
+    // The crates panic on some files, and report such a panic as corruption. The fuzzer's hook would end the process there;
     // other panics still end it.
     QUIET.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if !simflip::corpus::panic_is_damage() {
+            if !simflip::corpus::panic_is_corruption() {
                 usual(panic);
             }
         }));
@@ -173,7 +173,7 @@ fn behind_header(bytes: &[u8]) -> Option<usize> {
 }
 
 /// A member by the other decoder, which reads what the first refuses: stored bytes, and the content; none if it
-/// is damaged.
+/// is corrupt.
 fn by_the_other(bytes: &[u8], room: usize) -> Option<(usize, Vec<u8>)> {
     let start = behind_header(bytes)?;
     let mut raw = Decompress::new(false);

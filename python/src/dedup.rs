@@ -309,7 +309,7 @@ pub fn dedup_of_texts<'py>(
 }
 
 /// Runs `simflip dedup` with these arguments. Gives the numbers of documents, of those that can go, and of pieces of
-/// damage, and what the program would print.
+/// corruption, and what the program would print.
 ///
 /// # Errors
 /// `ValueError` for arguments without meaning, `OSError` for what cannot be read or written.

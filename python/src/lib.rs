@@ -69,7 +69,7 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 fn _simflip(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !simflip::corpus::panic_is_damage() {
+        if !simflip::corpus::panic_is_corruption() {
             usual(panic);
         }
     }));

@@ -242,7 +242,7 @@ pub fn join_bucket(
 /// The files of a folder of sketches: path and number of documents of each.
 ///
 /// # Errors
-/// If a file cannot be read, or is damaged.
+/// If a file cannot be read, or is corrupt.
 #[pyfunction]
 pub fn sketch_files(path: PathBuf) -> PyResult<Vec<(PathBuf, u64)>> {
     staged::sketched_files(&path).map_err(of_library)

@@ -163,7 +163,7 @@ def files_of(texts, folder):
     for at, from_ in enumerate([0, 100, 100, 550]):
         to = [100, 100, 550, len(texts)][at]
         lines = (json.dumps({"id": str(row), "text": texts[row]}) + "\n" for row in range(from_, to))
-        # One file has a damaged line and no document.
+        # One file has a corrupt line and no document.
         path = folder / f"part-{at}.jsonl"
         path.write_text("".join(lines) or '{"id": "none"}\n', encoding="utf-8")
         paths.append(str(path))

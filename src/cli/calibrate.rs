@@ -19,7 +19,7 @@ use std::fmt::Write;
   simflip calibrate crawl --distance 6 --recalls 0.9,0.99 --json
   simflip calibrate crawl --method psm --index all-bits --features words --weighting tf-idf   # as in the paper
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.")]
 pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -75,7 +75,7 @@ impl CalibrateArgs {
         } else {
             print_text(&show(&table, distance))?
         };
-        Ok(if table.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if table.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 }
 

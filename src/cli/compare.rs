@@ -22,7 +22,7 @@ use simflip::wording::printable_path;
   simflip compare crawl --out comparison --methods psm,dial,bphs --distance 4 --recall 0.9
   simflip compare crawl --out comparison --methods bphs,minhash --features shingles:5 --weighting binary --similarity 0.7
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -79,6 +79,6 @@ impl CompareArgs {
         let job = job(&self.input, &self.run, settings, frequencies, command_line)?;
         let summary = pipeline::compare(&job, &contenders, &Bars::new(self.run.quiet))?;
         print_text(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
-        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 }

@@ -23,7 +23,7 @@ that many items or many documents have do not count: they are instructions and s
 (each item in each document, with the bytes of the passage), items.csv, report.html, report.json, and the kept
 documents.
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.")]
 pub(crate) struct DecontaminateArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -89,6 +89,6 @@ impl DecontaminateArgs {
         let report = decontaminate(&job, &Bars::new(self.work.quiet))?;
         let [table, page] = ["matches.csv", "report.html"].map(|name| printable_path(&job.out.join(name)));
         print_text(&format!("{}\n{table}\n{page}\n", report.text()))?;
-        Ok(if report.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if report.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 }

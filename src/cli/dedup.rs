@@ -156,7 +156,7 @@ impl DedupArgs {
         let uploaded = job.upload.iter().map(|address| format!("{}\n", printable_path(address)));
         let page = printable_path(&job.out.join("report.html"));
         print_text(&format!("{}\n{page}\n{}", summary.text, uploaded.collect::<String>()))?;
-        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
     pub(super) fn job(&self, command_line: Vec<String>) -> anyhow::Result<Job> {

@@ -30,7 +30,7 @@ pub(crate) struct GatherArgs {
     #[arg(long, value_name = "START")]
     url: Option<String>,
 
-    /// Skip files longer than this, in MB, and report them as damage [default: 128]
+    /// Skip files longer than this, in MB, and report them as corruption [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000))]
     longest_document: Option<u32>,
 
@@ -56,7 +56,7 @@ impl GatherArgs {
         let gathered = gathered?;
         gathered.passed_over.message().iter().for_each(|message| bars.note(message));
         let reading = gathered.reading;
-        reading.damage_messages().iter().for_each(|message| bars.note(message));
+        reading.corruption_messages().iter().for_each(|message| bars.note(message));
         let mut text = counted(reading.documents, "document", "documents");
         if reading.extracted > 0 {
             text += &format!(", {} of them HTML", reading.extracted);
@@ -64,10 +64,10 @@ impl GatherArgs {
         if reading.repaired > 0 {
             text += &format!("; in {}, U+FFFD stands for what was not of its charset", reading.repaired);
         }
-        if reading.damaged > 0 {
-            text += &format!("; {} could not be read", counted(reading.damaged, "file", "files"));
+        if reading.corrupt > 0 {
+            text += &format!("; {} could not be read", counted(reading.corrupt, "file", "files"));
         }
         print_text(&format!("{text}.\n{}\n", printable_path(&job.out)))?;
-        Ok(if reading.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if reading.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 }

@@ -72,7 +72,7 @@ struct FoundDuplicates {
     /// The duplicates, in the order of documents, up to the limit.
     listed: Vec<Duplicate>,
     /// Files and records that could not be read.
-    damaged: u64,
+    corrupt: u64,
 }
 
 /// A document, and the one that it duplicates.
@@ -163,7 +163,7 @@ fn find(asked: &Find) -> anyhow::Result<FoundDuplicates> {
         documents: summary.documents,
         duplicates: summary.removed,
         listed,
-        damaged: summary.damaged,
+        corrupt: summary.corrupt,
     })
 }
 

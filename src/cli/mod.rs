@@ -2,7 +2,7 @@
 //! Only here is clap known. [`run`] is the whole program; a binding of another language takes its settings and
 //! jobs from [`options`], so that its keywords are the command line's.
 //!
-//! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed. A signal that ends the program ends it
+//! Exit codes: 0 done; 1 done, but corrupt input was skipped; 2 failed. A signal that ends the program ends it
 //! as it does any other, once what was begun is taken away.
 
 mod arguments;
@@ -129,8 +129,8 @@ fn dedup_of(command_line: &[String]) -> Option<dedup::DedupArgs> {
 
 enum Done {
     Well,
-    /// Damaged input was skipped.
-    WithDamage,
+    /// Corrupt input was skipped.
+    WithCorruption,
 }
 
 /// Runs the program and gives its exit code: 0, 1 or 2, see above. `arguments` begin with the name of the program.
@@ -140,7 +140,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !simflip::corpus::panic_is_damage() {
+        if !simflip::corpus::panic_is_corruption() {
             usual(panic);
         }
     }));
@@ -194,7 +194,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     match result {
         Ok(Done::Well) => 0,
-        Ok(Done::WithDamage) => 1,
+        Ok(Done::WithCorruption) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         #[cfg(feature = "serve")]
         Err(error) if is_service => {

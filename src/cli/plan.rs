@@ -29,7 +29,7 @@ use std::path::PathBuf;
   simflip plan --method simhash crawl/00*.warc.wet.gz --documents 1e9 --distance 6 --recall 0.9 --memory 64G
   simflip plan --method simhash --documents 1e9 --queries 1e6 --json
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.")]
 pub(crate) struct PlanArgs {
     /// Sample documents, like those to come: WET, JSONL, CSV, Parquet and Arrow files, or folders of them
     #[arg(value_name = "INPUT")]
@@ -201,7 +201,7 @@ impl PlanArgs {
             true => print_json(&plan)?,
             false => print_text(&show(&plan, self.queries.is_none(), purpose.memory))?,
         };
-        Ok(if plan.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if plan.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 }
 

@@ -61,7 +61,7 @@ impl RethresholdArgs {
         let [earlier, job] = self.jobs(command_line)?;
         let summary = staged::rethreshold(&earlier, &job, &bars)?;
         print_text(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
-        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
     /// The job of the run of the result, and the one that is asked for.

@@ -50,7 +50,7 @@ use std::time::{Duration, Instant, SystemTime};
   simflip seen --index today.seen --import sketches --import yesterday.seen
   simflip seen --index crawl.seen --export pages.seen
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.")]
 pub(crate) struct SeenArgs {
     /// WET, JSONL, CSV, Parquet and Arrow files, folders of them, or - for standard input: JSON lines are answered
     /// as they come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
@@ -169,13 +169,13 @@ impl SeenArgs {
         self.remove_some(&mut opened)?;
         self.import_some(&mut opened)?;
         let mut out = AnswerOutput::new(self.json)?;
-        let mut damaged = 0;
+        let mut corrupt = 0;
         let answers = piped || found.is_some();
         if !self.json && answers {
             out.header()?;
         }
         if piped {
-            damaged = self.pipe(&mut opened, &mut out)?;
+            corrupt = self.pipe(&mut opened, &mut out)?;
         } else if let Some(Discovered { inputs, passed_over }) = found {
             if let Some(message) = passed_over.message() {
                 note(&message);
@@ -185,7 +185,7 @@ impl SeenArgs {
                 read.push(self.file(&input, &mut opened, &mut out)?);
             }
             messages::odd_input_warnings(&read).iter().for_each(|message| note(message));
-            damaged = read.iter().map(|file| file.damaged).sum();
+            corrupt = read.iter().map(|file| file.corrupt).sum();
         }
         if let Some(path) = &self.export {
             opened.seen.export(path)?;
@@ -198,7 +198,7 @@ impl SeenArgs {
              latest are in doubt: asked about these pages again, the index answers as it did"
         );
         opened.seen.close()?;
-        Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
     fn now(&self) -> u64 {
@@ -264,7 +264,7 @@ impl SeenArgs {
         options
     }
 
-    /// Answers the pages of a file, and gives what reading it came to: a page that is not answered is damage as well.
+    /// Answers the pages of a file, and gives what reading it came to: a page that is not answered is corruption as well.
     fn file(
         &self,
         input: &Input,
@@ -272,13 +272,13 @@ impl SeenArgs {
         out: &mut AnswerOutput,
     ) -> anyhow::Result<FileReading> {
         let (pages, mut reading) = sketched(input, &self.read_options(), opened)?;
-        for line in reading.damage_messages() {
+        for line in reading.corruption_messages() {
             note(&line);
         }
         let mut pages = pages.into_iter().map(|(_, page)| with_short_names(page)).peekable();
         while pages.peek().is_some() {
             let batch: Vec<AskedLine> = pages.by_ref().take(BATCH).collect();
-            reading.damaged += errors(&batch);
+            reading.corrupt += errors(&batch);
             self.answer(batch, opened, out)?;
         }
         Ok(reading)
@@ -317,12 +317,12 @@ impl SeenArgs {
                     .collect(),
             };
             let asked: Vec<AskedLine> = asked.into_iter().flatten().collect();
-            reading.damaged += errors(&asked);
+            reading.corrupt += errors(&asked);
             reading.repaired += asked.iter().flatten().filter(|page| page.repaired).count() as u64;
             self.answer(asked, opened, out)?;
         }
         messages::odd_input_warnings([&reading]).iter().for_each(|message| note(message));
-        Ok(reading.damaged)
+        Ok(reading.corrupt)
     }
 
     /// Answers some pages, and remembers those whose answers went out.

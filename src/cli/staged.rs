@@ -27,7 +27,7 @@ use std::sync::Arc;
   simflip cluster sketches
   simflip apply sketches crawl/*.warc.wet.gz --out kept
 
-Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+Exit code: 0 done; 1 done, but corrupt input was skipped; 2 failed.")]
 pub(crate) struct SketchArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -36,7 +36,7 @@ pub(crate) struct SketchArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Make sketches again that are there and do not fit: of other settings, of a file that has changed, or damaged
+    /// Make sketches again that are there and do not fit: of other settings, of a file that has changed, or corrupt
     #[arg(long)]
     force: bool,
 
@@ -94,11 +94,11 @@ impl SketchArgs {
         if sketched.there > 0 {
             text += &format!(", {} of them before", counted(sketched.there, "file", "files"));
         }
-        if sketched.damaged > 0 {
-            text += &format!("; {} of input damaged", counted(sketched.damaged, "piece", "pieces"));
+        if sketched.corrupt > 0 {
+            text += &format!("; {}", counted(sketched.corrupt, "corrupt section", "corrupt sections"));
         }
         print_text(&(text + "." + &peak() + "\n"))?;
-        Ok(if sketched.damaged > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if sketched.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 }
 
@@ -374,6 +374,6 @@ impl ApplyArgs {
             text += &format!(" {lost} could not be read any more.");
         }
         print_text(&(text + &peak() + "\n"))?;
-        Ok(if applied.lost > 0 { Done::WithDamage } else { Done::Well })
+        Ok(if applied.lost > 0 { Done::WithCorruption } else { Done::Well })
     }
 }

@@ -1,7 +1,7 @@
 //! A check that documents have the fields that were named, by a look at the first documents: a misspelt name stops a
 //! run before it begins.
 
-use super::damage::{DamageKind, FileReading};
+use super::corruption::{CorruptionKind, FileReading};
 use super::document::Document;
 use super::filetype::Format;
 use super::input::{Input, ReadInput};
@@ -143,7 +143,7 @@ fn without(inputs: &[Input], options: &ReadOptions, has: fn(&Document<'_>) -> bo
     // The head of a list of pages is no document.
     let has_no_text = all.documents == 0
         && all.without_text <= u64::from(all.no_text > 0)
-        && all.damage.iter().any(|damage| damage.kind == DamageKind::NoText);
+        && all.corruption.iter().any(|corruption| corruption.kind == CorruptionKind::NoText);
     (has_no_text || all.documents > 0).then_some(all.records)
 }
 

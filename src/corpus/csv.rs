@@ -6,8 +6,8 @@ use std::path::Path;
 
 use memchr::{memchr, memchr3};
 
+use super::corruption::{CorruptionCause, CorruptionKind};
 use super::cut::{End, Step};
-use super::damage::{DamageCause, DamageKind};
 use super::document::RecordContent;
 use super::filetype::{Compression, Format, is_called};
 use super::jsonl::{JOINT, JsonlFields, number};
@@ -82,20 +82,23 @@ impl CsvHeader {
         self.texts(fields).is_ok()
     }
 
-    /// Reads a record. `strict` calls damage what is repaired otherwise: bytes that are no UTF-8.
+    /// Reads a record. `strict` calls corruption what is repaired otherwise: bytes that are no UTF-8.
     ///
     /// # Errors
-    /// The kind of damage and what was found.
+    /// The kind of corruption and what was found.
     pub fn parse(
         &self,
         record: &[u8],
         fields: &JsonlFields,
         strict: bool,
-    ) -> Result<RecordContent<'static>, DamageCause> {
+    ) -> Result<RecordContent<'static>, CorruptionCause> {
         fields.check_columns(self.names.iter().map(String::as_str))?;
         let texts = self.texts(fields).map_err(|missing| {
             let names = self.names.join(", ");
-            (DamageKind::NoText, format!("no column {missing:?}; --text-field names another one of {names}"))
+            (
+                CorruptionKind::NoText,
+                format!("no column {missing:?}; --text-field names another one of {names}"),
+            )
         })?;
         let mut values = values(record, self.delimiter);
         let row: Vec<Cow<'_, [u8]>> = values.by_ref().take(self.names.len()).collect();
@@ -103,7 +106,7 @@ impl CsvHeader {
         if found != self.names.len() {
             let values = counted(found as u64, "value", "values");
             let columns = counted(self.names.len() as u64, "column", "columns");
-            return Err((DamageKind::Malformed, format!("{values} for {columns}")));
+            return Err((CorruptionKind::Malformed, format!("{values} for {columns}")));
         }
         let mut repaired = false;
         let mut take = |at: usize| {
@@ -121,7 +124,7 @@ impl CsvHeader {
         let [id, url, language] =
             [&fields.id, &fields.url, &fields.language].map(|name| named(name).map(Cow::Owned));
         if strict && repaired {
-            return Err((DamageKind::Malformed, "bytes that are no UTF-8".to_owned()));
+            return Err((CorruptionKind::Malformed, "bytes that are no UTF-8".to_owned()));
         }
         let score = score.and_then(|score| number(&score));
         let text = Cow::Owned(text);
@@ -223,7 +226,7 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
     let record = |content_end: usize, end: usize| match content_end > cap {
         true => {
             let detail = format!("a record above {cap} bytes (--longest-document)");
-            Step::flaw(DamageKind::TooLarge, end.saturating_sub(1), detail)
+            Step::flaw(CorruptionKind::TooLarge, end.saturating_sub(1), detail)
         }
         false => Step::Record { content_start: 0, content_end, end, document: true, raw: false },
     };
@@ -232,13 +235,15 @@ pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
         _ if bytes.len() > cap + 1 => {
             let detail =
                 format!("a record above {cap} bytes (--longest-document), or a quote that is not closed");
-            Step::flaw(DamageKind::TooLarge, line(), detail)
+            Step::flaw(CorruptionKind::TooLarge, line(), detail)
         }
         // It is looked at from its beginning again, so there should be much more of it then.
         (_, End::Unknown) => Step::Need(2 * bytes.len().max(1)),
         (Ends::WithBytes, End::File) => record(bytes.len(), bytes.len()),
-        (_, End::File) => Step::flaw(DamageKind::Malformed, line(), "a quote is opened and not closed"),
-        (_, End::Gap) => Step::flaw(DamageKind::Truncated, bytes.len(), "the end of the record is missing"),
+        (_, End::File) => Step::flaw(CorruptionKind::Malformed, line(), "a quote is opened and not closed"),
+        (_, End::Gap) => {
+            Step::flaw(CorruptionKind::Truncated, bytes.len(), "the end of the record is missing")
+        }
     }
 }
 
@@ -296,12 +301,12 @@ mod tests {
                     match step(rest, End::File, b',', usize::MAX - 1) {
                         _ if rest.is_empty() => break false,
                         Step::Skip(n) | Step::Record { end: n, .. } => rest = &rest[n..],
-                        Step::Flaw { kind, .. } => break kind == DamageKind::Malformed,
+                        Step::Flaw { kind, .. } => break kind == CorruptionKind::Malformed,
                         Step::Need(_) => unreachable!("the whole file is at hand"),
                     }
                 }
             };
-            // An open quote takes in whatever follows there, and is damage here.
+            // An open quote takes in whatever follows there, and is corruption here.
             prop_assert_eq!(&ours[..], &theirs[..theirs.len() - usize::from(is_open)]);
         }
     }
@@ -332,7 +337,7 @@ mod tests {
             ("a \"b\"\nc", Some("7"), Some("u"))
         );
         assert_eq!((line.language, line.score, line.repaired), (None, Some(2.5), false));
-        assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::Malformed);
+        assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, CorruptionKind::Malformed);
         let texts = |text: &str| {
             let fields = JsonlFields { text: text.to_owned(), ..JsonlFields::default() };
             header.parse(b"u,t,7,2024-05-18", &fields, false).map(|line| line.text.into_owned())
@@ -343,24 +348,24 @@ mod tests {
         assert_eq!(dated.score, Some(86_400.0));
         let doubled = CsvHeader::of(Path::new("a.csv"), b"id,text,x,x,id\n", true).unwrap();
         let (kind, detail) = doubled.parse(b"1,t,,,2", &fields, false).unwrap_err();
-        assert!(kind == DamageKind::NoText && detail.contains("\"id\""), "{detail}");
+        assert!(kind == CorruptionKind::NoText && detail.contains("\"id\""), "{detail}");
         for values in [5, 16, 17, 100, 1_000] {
             let record = [b"a".repeat(30), b",".repeat(values - 1)].concat();
             let (kind, detail) = header.parse(&record, &fields, false).unwrap_err();
-            assert_eq!((kind, detail), (DamageKind::Malformed, format!("{values} values for 4 columns")));
+            assert_eq!((kind, detail), (CorruptionKind::Malformed, format!("{values} values for 4 columns")));
         }
         // Quotes that a changed file does not close.
         for record in [&b"\""[..], b"a,\"", b"\"a\"\""] {
             assert_eq!(row(record).len(), 1 + usize::from(record.contains(&b',')));
         }
         assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().repaired);
-        assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::Malformed);
+        assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, CorruptionKind::Malformed);
         let other = JsonlFields { text: "body".to_owned(), ..fields };
         let (kind, detail) = header.parse(b"u,t,1,2", &other, false).unwrap_err();
         assert_eq!(
             (kind, &*detail),
             (
-                DamageKind::NoText,
+                CorruptionKind::NoText,
                 "no column \"body\"; --text-field names another one of url, text, id, score"
             )
         );

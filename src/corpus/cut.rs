@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::damage::DamageKind;
+use super::corruption::CorruptionKind;
 use super::feed::Start;
 
 /// The end of the bytes at hand.
@@ -64,13 +64,13 @@ pub(crate) enum Step {
         /// True if it is what a server sent, from which no text was taken yet.
         raw: bool,
     },
-    /// Damage; the next record is to be looked for from `at` on.
-    Flaw { kind: DamageKind, at: usize, record: bool, detail: String },
+    /// Corruption; the next record is to be looked for from `at` on.
+    Flaw { kind: CorruptionKind, at: usize, record: bool, detail: String },
 }
 
 impl Step {
-    /// Damage that costs a record.
-    pub fn flaw(kind: DamageKind, at: usize, detail: impl Into<String>) -> Self {
+    /// Corruption that costs a record.
+    pub fn flaw(kind: CorruptionKind, at: usize, detail: impl Into<String>) -> Self {
         Self::Flaw { kind, at, record: true, detail: detail.into() }
     }
 }

@@ -10,7 +10,7 @@ pub struct Document<'a> {
     /// Its file and its row.
     ///
     /// Rows count the *candidates* of a file in file order: whole `conversion` records, or lines that are not
-    /// blank; in Parquet, rows. A candidate that turns out to be damaged later (text that is not UTF-8, a
+    /// blank; in Parquet, rows. A candidate that turns out to be corrupt later (text that is not UTF-8, a
     /// line that is not JSON) keeps its row, so rows have gaps there.
     pub id: DocId,
     /// `WARC-Record-ID` as written, with its angle brackets; or the id field of a line or row.

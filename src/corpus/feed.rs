@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::damage::DamageKind;
+use super::corruption::CorruptionKind;
 use crate::document::Place;
 
 /// The number of decoded bytes that a streaming source adds at once.
@@ -25,7 +25,7 @@ pub(crate) struct Break {
     pub decoded: u64,
     /// Offset in the stored file.
     pub offset: u64,
-    pub kind: DamageKind,
+    pub kind: CorruptionKind,
     pub detail: String,
     /// A record is lost by it.
     pub lost: bool,
@@ -83,7 +83,7 @@ impl Feed {
     }
 
     /// Notes that bytes are missing here.
-    pub fn gap(&mut self, offset: u64, kind: DamageKind, lost: bool, detail: String) {
+    pub fn gap(&mut self, offset: u64, kind: CorruptionKind, lost: bool, detail: String) {
         self.breaks.push_back(Break { decoded: self.decoded(), offset, kind, detail, lost });
     }
 

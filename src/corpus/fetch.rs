@@ -1,6 +1,6 @@
 //! Reading single documents again, by their places.
 
-use super::damage::DocumentRoom;
+use super::corruption::DocumentRoom;
 use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, Format};
@@ -32,7 +32,7 @@ pub(crate) fn each_record(
     Ok(())
 }
 
-/// Decoded bytes from some place of a stored file on, decoded just as [`super::read`] does, damage and all.
+/// Decoded bytes from some place of a stored file on, decoded just as [`super::read`] does, corruption and all.
 struct FetchStream {
     source: Source,
     feed: Feed,

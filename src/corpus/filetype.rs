@@ -67,7 +67,7 @@ pub enum Compression {
 impl Compression {
     /// The compression that the first bytes of a file are a sign of.
     pub fn by_magic(head: &[u8]) -> Self {
-        // A damaged third byte leaves a gzip file a gzip file.
+        // A corrupt third byte leaves a gzip file a gzip file.
         if head.starts_with(&GZIP_MAGIC[..2]) {
             Self::Gzip
         } else if starts_frame(head) {
@@ -148,7 +148,7 @@ impl FileType {
     pub fn of(name: &Path, head: &[u8], wanted: Option<Format>) -> Self {
         let (named, packed) = by_name(name);
         let (magic, start) = (Compression::by_magic(head), Format::by_start(head));
-        // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
+        // One whose first bytes are corrupt is known by its name; all that is read of it stands elsewhere.
         let is_only_named =
             packed == Compression::None && !head.is_empty() && start.is_none() && magic == Compression::None;
         let columnar = match head {
@@ -162,7 +162,7 @@ impl FileType {
         }
         // A stream of records that is called Parquet is none.
         let named = named.filter(|format| !format.is_columnar());
-        // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
+        // Magic bytes first; a compressed file whose very first bytes are corrupt is known by its name.
         let compression = match magic {
             Compression::None if start.is_some() || head.is_empty() => Compression::None,
             Compression::None => packed,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::damage::{Damage, DamageCause, DamageKind, FileReading, unreadable};
+use super::corruption::{Corruption, CorruptionCause, CorruptionKind, FileReading, unreadable};
 use super::filetype::{HTML, TEXT, ends_with, is_document, looks_like_html, split_name};
 use super::inputs::{DiscoverOptions, FoundFiles, PassedOver, is_stream};
 use super::options::{ReadOptions, pool};
@@ -92,8 +92,8 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let cap = job.longest_document.unwrap_or(ReadOptions::default().record_cap);
     let pool = pool(job.threads)?;
     let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
-    let mut damage: Vec<Damage> =
-        broken.into_iter().map(|(path, (kind, error))| Damage::of_file(&path, 0, kind, error)).collect();
+    let mut corruption: Vec<Corruption> =
+        broken.into_iter().map(|(path, (kind, error))| Corruption::of_file(&path, 0, kind, error)).collect();
     let mut out = NewFile::begin(&job.out)?;
     let io = |error| Error::io(&job.out, error);
     let mut lines = Vec::new();
@@ -106,7 +106,7 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
                     reading.merge(part);
                     lines.extend(line);
                 }
-                Err((kind, detail)) => damage.push(Damage::of_file(shown, 0, kind, detail)),
+                Err((kind, detail)) => corruption.push(Corruption::of_file(shown, 0, kind, detail)),
             }
             if lines.len() > PACKED {
                 out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
@@ -116,7 +116,9 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         progress(None, files.len() as u64);
     }
     out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
-    damage.into_iter().for_each(|damage| reading.add(Damage { documents: Some(1), ..damage }));
+    corruption
+        .into_iter()
+        .for_each(|corruption| reading.add(Corruption { documents: Some(1), ..corruption }));
     out.finish()?;
     Ok(Gathered { reading, passed_over })
 }
@@ -127,13 +129,16 @@ fn read(
     real: &Path,
     shown: &Path,
     cap: usize,
-) -> Result<(Vec<u8>, FileReading), DamageCause> {
+) -> Result<(Vec<u8>, FileReading), CorruptionCause> {
     let mut bytes = Vec::new();
     let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
     read.map_err(unreadable)?;
     if bytes.len() > cap {
         let length = fs::metadata(real).map_or(bytes.len() as u64, |found| found.len());
-        return Err((DamageKind::TooLarge, format!("{length} bytes, above the {cap} of --longest-document")));
+        return Err((
+            CorruptionKind::TooLarge,
+            format!("{length} bytes, above the {cap} of --longest-document"),
+        ));
     }
     let is_html = ends_with(shown, &HTML) || !is_document(shown) && looks_like_html(&bytes);
     let (text, repaired) = text_of(&bytes, is_html)?;
@@ -176,17 +181,17 @@ fn encoded(name: &str) -> String {
 
 /// The text of a document, and whether something in it was none of its charset.
 #[cfg(feature = "html")]
-fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCause> {
-    let room = super::damage::DocumentRoom::new(usize::MAX, u64::MAX);
+fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), CorruptionCause> {
+    let room = super::corruption::DocumentRoom::new(usize::MAX, u64::MAX);
     let text = super::html::text_of(bytes.into(), None, is_html, &room)?;
     Ok((text.text, text.repaired))
 }
 
 #[cfg(not(feature = "html"))]
-fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), DamageCause> {
+fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), CorruptionCause> {
     if is_html {
         let detail = "HTML, which a build of simflip with the feature `html` reads";
-        return Err((DamageKind::UnknownFormat, detail.to_owned()));
+        return Err((CorruptionKind::UnknownFormat, detail.to_owned()));
     }
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     let repaired = matches!(text, Cow::Owned(_));

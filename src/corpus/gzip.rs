@@ -1,7 +1,7 @@
 //! gzip files member by member.
 //!
 //! A member is inflated whole with libdeflate. One that is larger than [`MEMBER_CAP`], or that libdeflate
-//! refuses, is inflated as a stream, which yields what stands before the damage. After damage the next
+//! refuses, is inflated as a stream, which yields what stands before the corruption. After corruption the next
 //! member is looked for: bytes that look like a gzip header and inflate to the start of a record, or
 //! inflate without fault. Neither the length at the end of a member nor anything else in the file is
 //! trusted for the size of a buffer.
@@ -9,7 +9,7 @@
 use flate2::{Decompress, DecompressError, FlushDecompress, Status};
 
 use super::ahead::{AHEAD, InflatedMembers, MEMBER_CAP};
-use super::damage::DamageKind;
+use super::corruption::CorruptionKind;
 use super::feed::{Feed, STEP};
 use super::filetype::Format;
 use super::gzip_header::{GZIP_MAGIC, GzipHeader, HEADER_CAP, header};
@@ -37,7 +37,7 @@ struct MemberStream {
     crc: crc32fast::Hasher,
     /// Stored offset of the member.
     start: u64,
-    /// libdeflate refused it, or gave it up below [`MEMBER_CAP`]: it is inflated up to the damage, or to that size,
+    /// libdeflate refused it, or gave it up below [`MEMBER_CAP`]: it is inflated up to the corruption, or to that size,
     /// before anything of it is used.
     suspect: bool,
 }
@@ -158,21 +158,21 @@ impl GzipSource {
         let bytes = self.window.bytes();
         if bytes.is_empty() {
             if let Some(error) = self.window.failure.take() {
-                feed.gap(start, DamageKind::Unreadable, false, error.to_string());
+                feed.gap(start, CorruptionKind::Unreadable, false, error.to_string());
                 return true;
             }
             return false;
         }
         let zeros = bytes.iter().take_while(|&&b| b == 0).count();
         if zeros > 0 {
-            // Padding behind the last member, or between two: no data, no damage.
+            // Padding behind the last member, or between two: no data, no corruption.
             self.window.consume(zeros);
             return true;
         }
         if !bytes.starts_with(&GZIP_MAGIC[..bytes.len().min(3)]) {
             self.seek_member();
             let n = counted(self.window.offset() - start, "byte", "bytes");
-            feed.gap(start, DamageKind::Malformed, false, format!("{n} of no gzip member"));
+            feed.gap(start, CorruptionKind::Malformed, false, format!("{n} of no gzip member"));
             return true;
         }
         self.inflate_member(feed);
@@ -187,10 +187,10 @@ impl GzipSource {
             GzipHeader::Length(n) => n,
             GzipHeader::Short => {
                 let detail = "the file ends inside a gzip header".into();
-                return self.lose(feed, start, DamageKind::Truncated, true, detail);
+                return self.lose(feed, start, CorruptionKind::Truncated, true, detail);
             }
             GzipHeader::Bad => {
-                return self.lose(feed, start, DamageKind::Corrupt, true, "no gzip header".into());
+                return self.lose(feed, start, CorruptionKind::Undecodable, true, "no gzip header".into());
             }
         };
         let most = if self.format == Format::Wet { MEMBER_CAP } else { LINES_TRY };
@@ -261,10 +261,10 @@ impl GzipSource {
             let (kind, what) = match result {
                 Ok(Status::StreamEnd) => return self.end_member(feed, stream),
                 Ok(_) if available == 0 && produced == 0 => {
-                    (DamageKind::Truncated, "the file ends inside a gzip member".to_owned())
+                    (CorruptionKind::Truncated, "the file ends inside a gzip member".to_owned())
                 }
                 Ok(_) if consumed == 0 && produced == 0 => {
-                    (DamageKind::Corrupt, "the deflate stream stands still".to_owned())
+                    (CorruptionKind::Undecodable, "the deflate stream stands still".to_owned())
                 }
                 Ok(_) if stream.suspect && self.raw.total_out() > feed.most as u64 => {
                     return feed.too_long = Some(self.raw.total_out() as usize);
@@ -275,7 +275,7 @@ impl GzipSource {
                     self.stream = Some(stream);
                     return;
                 }
-                Err(error) => (DamageKind::Corrupt, error.to_string()),
+                Err(error) => (CorruptionKind::Undecodable, error.to_string()),
             };
             let detail = format!("{what} after {} decoded bytes", self.raw.total_out());
             return self.lose(feed, stream.start, kind, true, detail);
@@ -305,7 +305,7 @@ impl GzipSource {
         let Some((crc, length)) = self.trailer() else {
             // The deflate stream is whole, and nothing speaks against it: no record is lost.
             let detail = "the file ends inside the checksum of a gzip member".into();
-            return self.lose(feed, stream.start, DamageKind::Truncated, false, detail);
+            return self.lose(feed, stream.start, CorruptionKind::Truncated, false, detail);
         };
         let decoded = self.raw.total_out() as u32;
         if crc == found && length == decoded {
@@ -322,15 +322,15 @@ impl GzipSource {
         // The deflate stream found its end, but perhaps not its own: what follows decides where to go on.
         if self.window.bytes().get(8..11).is_none_or(|next| next == GZIP_MAGIC) {
             self.window.consume(8);
-            feed.gap(stream.start, DamageKind::Checksum, lost, detail);
+            feed.gap(stream.start, CorruptionKind::Checksum, lost, detail);
         } else {
-            self.lose(feed, stream.start, DamageKind::Checksum, lost, detail);
+            self.lose(feed, stream.start, CorruptionKind::Checksum, lost, detail);
         }
     }
 
-    /// Notes a damaged member and goes on with the next one, which may start inside what this one seemed to
+    /// Notes a corrupt member and goes on with the next one, which may start inside what this one seemed to
     /// be.
-    fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, lost: bool, detail: String) {
+    fn lose(&mut self, feed: &mut Feed, start: u64, kind: CorruptionKind, lost: bool, detail: String) {
         self.window.move_to(search_from(start, self.window.offset()));
         self.seek_member();
         let n = counted(self.window.offset() - start, "byte", "bytes");

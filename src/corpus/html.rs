@@ -11,7 +11,7 @@ use html2text::config;
 use html2text::render::TrivialDecorator;
 use memchr::{memchr, memchr_iter, memmem};
 
-use super::damage::{DamageCause, DamageKind, DocumentRoom};
+use super::corruption::{CorruptionCause, CorruptionKind, DocumentRoom};
 use super::document::{IN_MEMORY, RecordContent};
 use super::filetype::looks_like_html;
 use super::guard::caught;
@@ -37,12 +37,12 @@ fn page_type<'t>(content_type: &'t str, body: &[u8]) -> Option<(bool, Option<&'t
 /// around it, as wget keeps of FTP, and browsers of what they have rendered. None if it is no HTML or plain text.
 ///
 /// # Errors
-/// The kind of damage and what was found.
+/// The kind of corruption and what was found.
 pub(crate) fn text_of_resource<'a>(
     content: &'a [u8],
     content_type: &str,
     room: &DocumentRoom,
-) -> Result<Option<RecordContent<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, CorruptionCause> {
     let content_type = content_type.to_ascii_lowercase();
     let Some((is_html, charset)) = page_type(&content_type, content) else { return Ok(None) };
     text_of(Cow::Borrowed(content), charset, is_html, room).map(Some)
@@ -53,18 +53,18 @@ pub(crate) fn text_of_resource<'a>(
 /// cut it.
 ///
 /// # Errors
-/// The kind of damage and what was found.
+/// The kind of corruption and what was found.
 pub(crate) fn text_of_response<'a>(
     content: &'a [u8],
     room: &DocumentRoom,
     mut cut: bool,
-) -> Result<Option<RecordContent<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, CorruptionCause> {
     // Crawlers keep answers of name servers as responses, too.
     if !content.starts_with(b"HTTP/") {
         return Ok(None);
     }
     let Some((head, body)) = split(content) else {
-        return Err((DamageKind::Malformed, "no end of the HTTP header".to_owned()));
+        return Err((CorruptionKind::Malformed, "no end of the HTTP header".to_owned()));
     };
     let mut lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     let status = lines.next().unwrap_or_default();
@@ -93,7 +93,7 @@ pub(crate) fn text_of_response<'a>(
     }
     let text = text_of(body, charset, is_html, room)?;
     if cut && text.text.trim().is_empty() {
-        return Err((DamageKind::Malformed, "a body that breaks off before its text".to_owned()));
+        return Err((CorruptionKind::Malformed, "a body that breaks off before its text".to_owned()));
     }
     Ok(Some(RecordContent { truncated: cut, ..text }))
 }
@@ -101,13 +101,13 @@ pub(crate) fn text_of_response<'a>(
 /// The text of a page, which is HTML or a text already, in a charset if one was named.
 ///
 /// # Errors
-/// The kind of damage and what was found.
+/// The kind of corruption and what was found.
 pub(crate) fn text_of<'a>(
     body: Cow<'a, [u8]>,
     charset: Option<&str>,
     is_html: bool,
     room: &DocumentRoom,
-) -> Result<RecordContent<'a>, DamageCause> {
+) -> Result<RecordContent<'a>, CorruptionCause> {
     let (text, repaired) = in_utf8(body, charset, is_html);
     if !is_html {
         return Ok(RecordContent { text, repaired, ..RecordContent::default() });
@@ -119,13 +119,15 @@ pub(crate) fn text_of<'a>(
         [(depth, DEPTH, "elements within each other"), (attributes, ATTRIBUTES, "attributes of a tag")]
     {
         if number > most {
-            return Err((DamageKind::Malformed, format!("{number} {what}; {most} are read at most")));
+            return Err((CorruptionKind::Malformed, format!("{number} {what}; {most} are read at most")));
         }
     }
     let text = match caught(|| rendered(&parted(&text))) {
         Ok(Ok(text)) => Cow::Owned(text),
-        Ok(Err(error)) => return Err((DamageKind::Malformed, format!("HTML that gives no text: {error}"))),
-        Err(_) => return Err((DamageKind::Malformed, "HTML that the extractor gave up on".to_owned())),
+        Ok(Err(error)) => {
+            return Err((CorruptionKind::Malformed, format!("HTML that gives no text: {error}")));
+        }
+        Err(_) => return Err((CorruptionKind::Malformed, "HTML that the extractor gave up on".to_owned())),
     };
     Ok(RecordContent { text, repaired, beside: tree + 3 * length, ..RecordContent::default() })
 }
@@ -249,7 +251,7 @@ fn decoded<'a>(
     is_html: bool,
     room: &DocumentRoom,
     cut: &mut bool,
-) -> Result<Cow<'a, [u8]>, DamageCause> {
+) -> Result<Cow<'a, [u8]>, CorruptionCause> {
     // Codings that begin with no mark of their own decode whatever bytes there are, for a while.
     let mut has_mark = true;
     let (bytes, cap): (&[u8], usize) = (&body, room.body());
@@ -304,7 +306,7 @@ fn decoded<'a>(
             Ok(Cow::Owned(out))
         }
         Err(error) => {
-            Err((DamageKind::Malformed, format!("a body of {coding} that does not decode: {error}")))
+            Err((CorruptionKind::Malformed, format!("a body of {coding} that does not decode: {error}")))
         }
     }
 }
@@ -418,13 +420,13 @@ mod tests {
         DocumentRoom::new(cap, u64::MAX)
     }
 
-    fn text(head: &str, body: &[u8]) -> Result<Option<(String, bool)>, DamageKind> {
+    fn text(head: &str, body: &[u8]) -> Result<Option<(String, bool)>, CorruptionKind> {
         let content = [format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes(), body].concat();
         let read = text_of_response(&content, &room(1 << 20), false);
         read.map(|it| it.map(|it| (it.text.trim().to_owned(), it.repaired))).map_err(|(kind, _)| kind)
     }
 
-    fn plain(text: &str) -> Result<Option<(String, bool)>, DamageKind> {
+    fn plain(text: &str) -> Result<Option<(String, bool)>, CorruptionKind> {
         Ok(Some((text.to_owned(), false)))
     }
 
@@ -462,7 +464,7 @@ mod tests {
         assert_eq!(text_of_response(b"", &room(9), false), Ok(None));
         assert_eq!(
             text_of_response(b"HTTP/1.1 200 OK\r\n", &room(9), false).unwrap_err().0,
-            DamageKind::Malformed
+            CorruptionKind::Malformed
         );
     }
 
@@ -499,10 +501,10 @@ mod tests {
         assert_eq!(of("gzip, zstd", &twice), plain("some words of a page"));
         // What breaks off counts as far as it goes, whether the crawler says so or not.
         assert_eq!(of("gzip", &gzip[..gzip.len() - 8]), plain("some words of a page"));
-        assert_eq!(of("gzip", &gzip[..10]), Err(DamageKind::Malformed));
-        assert_eq!(of("br", b"\x0b\x02no brotli at all"), Err(DamageKind::Malformed));
+        assert_eq!(of("gzip", &gzip[..10]), Err(CorruptionKind::Malformed));
+        assert_eq!(of("br", b"\x0b\x02no brotli at all"), Err(CorruptionKind::Malformed));
         let bomb = zstd::bulk::compress(&vec![b'a'; 2 << 20], 1).unwrap();
-        assert_eq!(of("zstd", &bomb), Err(DamageKind::TooLarge));
+        assert_eq!(of("zstd", &bomb), Err(CorruptionKind::TooLarge));
         // Neither a second member nor what a server puts behind the last one breaks it off.
         for (behind, words) in [(&b"<!-- x -->"[..], "page"), (&gzip, "page\n\nsome words of a page")] {
             let head = format!("HTTP/1.1 200 OK\r\n{HTML}\r\nContent-Encoding: gzip\r\n\r\n");
@@ -511,7 +513,7 @@ mod tests {
             assert_eq!((read.text.trim().split_once("of a ").unwrap().1, read.truncated), (words, false));
         }
         let bombs = gzip.repeat(1 << 16);
-        assert_eq!(of("gzip", &bombs), Err(DamageKind::TooLarge));
+        assert_eq!(of("gzip", &bombs), Err(CorruptionKind::TooLarge));
         // A coding without a mark is believed where what came of it looks like a page.
         let long = |start: &str| format!("{start}{}", (0..900).map(|n| format!(" {n}é")).collect::<String>());
         for (content_type, start) in [
@@ -551,7 +553,7 @@ mod tests {
         for broken in ["4\r\n<p>a\r\nzz\r\n", "ffffffff\r\n<p>a", "4\r\n<p>a\r\n"] {
             assert_eq!(of(broken), plain("a"), "{broken:?}");
         }
-        assert_eq!(of("8\r\n<p>"), Err(DamageKind::Malformed));
+        assert_eq!(of("8\r\n<p>"), Err(CorruptionKind::Malformed));
     }
 
     #[test]
@@ -638,12 +640,12 @@ mod tests {
         // Deep nesting is no matter of the stack, and beyond reason none of time.
         let html = |body: &[u8]| text(HTML, body);
         assert!(html(&b"<div><b>".repeat(2_000)).is_ok());
-        assert_eq!(html(&b"<div><b>".repeat(5_000)), Err(DamageKind::Malformed));
+        assert_eq!(html(&b"<div><b>".repeat(5_000)), Err(CorruptionKind::Malformed));
         assert!(html(&b"<li>a<p>b<br>".repeat(9_000)).is_ok());
         assert!(html(&b"<div>a</div>".repeat(9_000)).is_ok());
         let tag = |attributes: usize| [b"<p".to_vec(), b" a=1".repeat(attributes), b">x".to_vec()].concat();
         assert!(html(&tag(9_000)).is_ok());
-        assert_eq!(html(&tag(10_001)), Err(DamageKind::Malformed));
+        assert_eq!(html(&tag(10_001)), Err(CorruptionKind::Malformed));
     }
 
     #[test]
@@ -672,7 +674,7 @@ mod tests {
         let (markup, exceeded) = read(1 << 30);
         assert_eq!((markup, exceeded), (Ok(Some(2_000 * TAG + 3 * 8_000)), None));
         let (refused, exceeded) = read(100_000);
-        assert_eq!(refused, Err(DamageKind::TooLarge));
+        assert_eq!(refused, Err(CorruptionKind::TooLarge));
         assert_eq!(exceeded, Some((2_000 * TAG + 6 * 8_000) / IN_MEMORY));
     }
 }

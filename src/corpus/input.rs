@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use std::{fs, io};
 
+use super::corruption::{CorruptionCause, CorruptionKind};
 use super::csv::CsvHeader;
-use super::damage::{DamageCause, DamageKind};
 use super::filetype::{Compression, Format};
 use super::object::Object;
 use super::options::ReadOptions;
@@ -29,8 +29,8 @@ pub struct Input {
     pub(super) spool: Option<Arc<Unfinished>>,
     /// The original of the copy, if it is no stream: a file in UTF-16.
     pub(super) original: Option<PathBuf>,
-    /// Why it cannot be read, if that is known; reading it yields this damage.
-    pub(crate) problem: Option<DamageCause>,
+    /// Why it cannot be read, if that is known; reading it yields this corruption.
+    pub(crate) problem: Option<CorruptionCause>,
     /// The file when it was found.
     found: Option<Stamp>,
     /// The columns (CSV).
@@ -109,7 +109,7 @@ impl Input {
     /// Why it cannot be opened, if so: a link in a folder that leads nowhere, for example.
     pub(crate) fn cannot_open(&self) -> Option<&str> {
         match &self.problem {
-            Some((DamageKind::Unreadable, error)) => Some(error),
+            Some((CorruptionKind::Unreadable, error)) => Some(error),
             _ => None,
         }
     }

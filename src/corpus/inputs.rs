@@ -12,9 +12,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::asked::names_there;
+use super::corruption::{CorruptionCause, CorruptionKind, unreadable};
 use super::csv::CsvHeader;
 use super::cut::{End, Step};
-use super::damage::{DamageCause, DamageKind, unreadable};
 use super::data_set::{self, DataSet};
 use super::filetype::{
     Compression, FileType, Format, by_name, foreign, guess, is_called, is_document, skip_blank, utf16_of,
@@ -36,12 +36,12 @@ use crate::wording::{counted, first_of, printable_path};
 use crate::{Error, Result, format};
 
 /// Why a file is not read of which nobody knows the format, or what it is instead.
-fn unknown(foreign: Option<&str>) -> DamageCause {
+fn unknown(foreign: Option<&str>) -> CorruptionCause {
     let detail = match foreign {
         Some(foreign) => format!("this is {foreign}"),
         None => "neither WET nor JSONL nor CSV nor Parquet nor Arrow".to_owned(),
     };
-    (DamageKind::UnknownFormat, detail)
+    (CorruptionKind::UnknownFormat, detail)
 }
 
 /// Options of [`discover`].
@@ -224,7 +224,7 @@ pub struct Discovered {
 
 impl Input {
     /// A file whose content cannot be had.
-    fn broken(path: &Path, storage: &Storage, options: &DiscoverOptions, why: DamageCause) -> Self {
+    fn broken(path: &Path, storage: &Storage, options: &DiscoverOptions, why: CorruptionCause) -> Self {
         let mut input = Self::new(path, storage, guess(path, options.format), Compression::None);
         input.problem = Some(why);
         input
@@ -285,7 +285,7 @@ fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
         _ if input.format.is_columnar() => parquet::held(input),
         Compression::None => 0,
         Compression::Gzip if input.has_short_members => window + (2 << 20),
-        // What is decoded comes in large pieces where a member is damaged.
+        // What is decoded comes in large pieces where a member is corrupt.
         Compression::Gzip => window + (14 << 20),
         Compression::Zstd => window + (2 << 20) + (1 << window_bits(head).unwrap_or(23).min(31)),
     }
@@ -342,7 +342,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
         Error::io(&folder, io::Error::new(error.kind(), message))
     };
     let (stored, mut file) = Unfinished::private_file(&folder.join(SPOOLED)).map_err(io)?;
-    // A stream that breaks off is damage; a folder that is full is not.
+    // A stream that breaks off is corruption; a folder that is full is not.
     let mut buffer = vec![0; 1 << 16];
     let failed = loop {
         match stream.read(&mut buffer) {
@@ -444,7 +444,7 @@ pub(crate) struct FoundFiles<'a> {
     /// The objects below an address: a store lists them all at once.
     listed: BTreeMap<PathBuf, Arc<Object>>,
     /// Entries that cannot be opened, with the reason.
-    pub broken: BTreeMap<PathBuf, DamageCause>,
+    pub broken: BTreeMap<PathBuf, CorruptionCause>,
     streams: Vec<Input>,
     pub passed_over: PassedOver,
 }
@@ -754,7 +754,7 @@ fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<
 ///
 /// The list is sorted by real path; streams come behind the files, and what cannot be opened behind the
 /// streams. It does not depend on the order of `paths`. A file that cannot be read stays in the list, and reading it
-/// yields damage: a bad file does not end a run.
+/// yields corruption: a bad file does not end a run.
 ///
 /// # Errors
 /// [`Error::NoSuchInput`] if one of `paths` does not exist; [`Error::NoDocuments`] if nothing was found or nothing of
@@ -903,7 +903,7 @@ mod tests {
         assert_eq!(lying.format, Format::Wet);
         let hurt = look("d.warc.wet.gz", b"\0\x01\x02\x03");
         assert!(hurt.compression == Compression::Gzip && hurt.problem.is_none());
-        assert!(matches!(look("e.txt", b"hello").problem, Some((DamageKind::UnknownFormat, _))));
+        assert!(matches!(look("e.txt", b"hello").problem, Some((CorruptionKind::UnknownFormat, _))));
         assert!(look("f.txt", b"").problem.is_none());
     }
 

@@ -8,8 +8,8 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::corruption::{CorruptionCause, CorruptionKind};
 use super::cut::{End, Step};
-use super::damage::{DamageCause, DamageKind};
 use super::document::RecordContent;
 use super::filetype::skip_blank;
 
@@ -19,7 +19,7 @@ use super::filetype::skip_blank;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JsonlFields {
     /// The document's text, a string, an array of strings, or a conversation: an array of objects with a `content`.
-    /// A line without it is damaged. A comma joins several fields, as in `title,text`, unless a field has that very
+    /// A line without it is corrupt. A comma joins several fields, as in `title,text`, unless a field has that very
     /// name; those that are missing or null are left out.
     pub text: String,
     /// The document's id, a string, a number or a boolean; may be missing.
@@ -92,13 +92,13 @@ impl JsonlFields {
     pub(crate) fn check_columns<'n>(
         &self,
         columns: impl Iterator<Item = &'n str> + Clone,
-    ) -> Result<(), DamageCause> {
+    ) -> Result<(), CorruptionCause> {
         let is_twice = |name: &&str| columns.clone().filter(|column| column == name).count() > 1;
         let Some(name) = self.wanted().find(is_twice) else { return Ok(()) };
         let detail = format!(
             "two columns are called {name:?}, and which one is meant nobody can tell; rename one of them"
         );
-        Err((DamageKind::NoText, detail))
+        Err((CorruptionKind::NoText, detail))
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
             *scanned = bytes.len();
             return Step::Need(bytes.len() + 1);
         }
-        None => return Step::flaw(DamageKind::Truncated, bytes.len(), "the end of the line is missing"),
+        None => return Step::flaw(CorruptionKind::Truncated, bytes.len(), "the end of the line is missing"),
     };
     *scanned = 0;
     let line = bytes[..line_end].strip_suffix(b"\r").unwrap_or(&bytes[..line_end]);
@@ -190,7 +190,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     };
     if content_end > cap {
         let detail = format!("a line above {cap} bytes (--longest-document)");
-        return Step::flaw(DamageKind::TooLarge, line_end, detail);
+        return Step::flaw(CorruptionKind::TooLarge, line_end, detail);
     }
     Step::Record { content_start: 0, content_end, end: next, document: true, raw: false }
 }
@@ -200,7 +200,7 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
 
-/// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls damage what is
+/// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls corruption what is
 /// repaired otherwise.
 ///
 /// # Errors
@@ -386,22 +386,22 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 }
 
-/// Reads a line; none where its text is null, unless `strict` calls that damage. What is odd in it is repaired,
+/// Reads a line; none where its text is null, unless `strict` calls that corruption. What is odd in it is repaired,
 /// unless `strict` forbids: bytes that are no UTF-8, halves of surrogate pairs, and numbers that JSON has not.
 ///
 /// # Errors
-/// The kind of damage and what was found.
+/// The kind of corruption and what was found.
 pub(crate) fn parse<'a>(
     line: &'a [u8],
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<RecordContent<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, CorruptionCause> {
     let line = without_mark(line);
     let text = match simdutf8::compat::from_utf8(line) {
         Ok(text) => text,
         Err(error) if strict => {
             let detail = format!("byte {} of the line is not UTF-8", error.valid_up_to());
-            return Err((DamageKind::Malformed, detail));
+            return Err((CorruptionKind::Malformed, detail));
         }
         Err(_) => return parse_repaired(line, fields),
     };
@@ -425,7 +425,10 @@ fn values_of(json: &str) -> Vec<(Cow<'_, str>, &RawValue)> {
 }
 
 /// Reads a line with what is odd in it repaired.
-fn parse_repaired(line: &[u8], fields: &JsonlFields) -> Result<Option<RecordContent<'static>>, DamageCause> {
+fn parse_repaired(
+    line: &[u8],
+    fields: &JsonlFields,
+) -> Result<Option<RecordContent<'static>>, CorruptionCause> {
     let (line, repaired) = mended_line(line);
     let object = object_of(&line, Some(fields)).map_err(|error| not_an_object(&line, &error))?;
     let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
@@ -442,7 +445,7 @@ fn parse_repaired(line: &[u8], fields: &JsonlFields) -> Result<Option<RecordCont
 }
 
 /// Why a line is no object.
-fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
+fn not_an_object(line: &str, error: &serde_json::Error) -> CorruptionCause {
     let starts_like_object = line.trim_start().starts_with('{');
     // The line is JSON, but no object, only if it parses as something else.
     let detail = if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
@@ -454,7 +457,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> DamageCause {
     } else {
         error.to_string()
     };
-    (DamageKind::Malformed, detail)
+    (CorruptionKind::Malformed, detail)
 }
 
 /// A line as JSON wants it: what is odd in it is repaired. Says whether U+FFFD stands for what could not be read.
@@ -541,9 +544,10 @@ fn pick<'a>(
     line: &str,
     fields: &JsonlFields,
     strict: bool,
-) -> Result<Option<RecordContent<'a>>, DamageCause> {
+) -> Result<Option<RecordContent<'a>>, CorruptionCause> {
     let LineObject { text, joined, values } = object;
-    let no_string = |field: &str, what: &str| Err((DamageKind::NoText, format!("field {field:?} is {what}")));
+    let no_string =
+        |field: &str, what: &str| Err((CorruptionKind::NoText, format!("field {field:?} is {what}")));
     let mut found: Option<Cow<'_, str>> = None;
     let mut is_there = false;
     for (text, field) in std::iter::once(text).chain(joined).zip(fields.texts()) {
@@ -573,7 +577,7 @@ fn pick<'a>(
                 format!("no field {:?}; --text-field names another one of {}", fields.text, names.join(", "))
             }
         };
-        return Err((DamageKind::NoText, detail));
+        return Err((CorruptionKind::NoText, detail));
     }
     if found.is_none() && !strict {
         return Ok(None);
@@ -601,10 +605,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn kind(line: &str) -> DamageKind {
-        let (kind, _) = parse(line.as_bytes(), &JsonlFields::default(), true).expect_err("damaged");
+    fn kind(line: &str) -> CorruptionKind {
+        let (kind, _) = parse(line.as_bytes(), &JsonlFields::default(), true).expect_err("corrupt");
         if !line.contains("text\":") {
-            let lenient = parse(line.as_bytes(), &JsonlFields::default(), false).expect_err("damaged").0;
+            let lenient = parse(line.as_bytes(), &JsonlFields::default(), false).expect_err("corrupt").0;
             assert_eq!(lenient, kind, "{line}");
         }
         kind
@@ -629,23 +633,23 @@ mod tests {
 
     #[test]
     fn tells_what_is_wrong() {
-        assert_eq!(kind("{"), DamageKind::Malformed);
-        assert_eq!(kind("{}{}"), DamageKind::Malformed);
-        assert_eq!(kind("hello"), DamageKind::Malformed);
-        assert_eq!(kind(r#"{"text":"\ud800"}"#), DamageKind::Malformed);
-        assert_eq!(kind(r#"["text"]"#), DamageKind::Malformed);
-        assert_eq!(kind("null"), DamageKind::Malformed);
-        assert_eq!(kind(r#"{"id":1}"#), DamageKind::NoText);
-        assert_eq!(kind(r#"{"text":null}"#), DamageKind::NoText);
-        assert_eq!(kind(r#"{"text":["a",7]}"#), DamageKind::NoText);
-        assert_eq!(kind(r#"{"text":{}}"#), DamageKind::NoText);
+        assert_eq!(kind("{"), CorruptionKind::Malformed);
+        assert_eq!(kind("{}{}"), CorruptionKind::Malformed);
+        assert_eq!(kind("hello"), CorruptionKind::Malformed);
+        assert_eq!(kind(r#"{"text":"\ud800"}"#), CorruptionKind::Malformed);
+        assert_eq!(kind(r#"["text"]"#), CorruptionKind::Malformed);
+        assert_eq!(kind("null"), CorruptionKind::Malformed);
+        assert_eq!(kind(r#"{"id":1}"#), CorruptionKind::NoText);
+        assert_eq!(kind(r#"{"text":null}"#), CorruptionKind::NoText);
+        assert_eq!(kind(r#"{"text":["a",7]}"#), CorruptionKind::NoText);
+        assert_eq!(kind(r#"{"text":{}}"#), CorruptionKind::NoText);
         let deep = format!("{{\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(kind(&deep), DamageKind::NoText);
+        assert_eq!(kind(&deep), CorruptionKind::NoText);
         let deep = format!("{{\"text\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(kind(&deep), DamageKind::Malformed);
+        assert_eq!(kind(&deep), CorruptionKind::Malformed);
         assert_eq!(
-            parse(b"{\"text\":\"\xff\"}", &JsonlFields::default(), true).expect_err("damaged").0,
-            DamageKind::Malformed
+            parse(b"{\"text\":\"\xff\"}", &JsonlFields::default(), true).expect_err("corrupt").0,
+            CorruptionKind::Malformed
         );
     }
 
@@ -678,7 +682,7 @@ mod tests {
         };
         assert_eq!(numbered("1e999999"), Some(("1e999999".to_owned(), false)));
         assert_eq!(numbered("17"), Some(("17".to_owned(), false)));
-        // As they are written, whatever a computer makes of them; a damaged line has no other names.
+        // As they are written, whatever a computer makes of them; a corrupt line has no other names.
         for id in ["18446744073709551617", "-9223372036854775809", "1.10", "1e3", "0.1"] {
             let line = format!(r#"{{"url": {id}, "text":"a","id" : {id} , "score":0.5}}"#);
             for strict in [false, true] {
@@ -748,7 +752,7 @@ mod tests {
         let got = read(line, "text", "id", "url").unwrap();
         assert_eq!(got.each_ref().map(Option::as_deref), [Some("NaN, \"-Infinity\" é"), None, Some("-1")]);
         let strict = parse(line.as_bytes(), &JsonlFields::default(), true).unwrap_err();
-        assert_eq!(strict.0, DamageKind::Malformed);
+        assert_eq!(strict.0, CorruptionKind::Malformed);
         let ids = [
             ("true", "true"),
             ("-7048155917072976836", "-7048155917072976836"),

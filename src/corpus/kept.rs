@@ -11,8 +11,8 @@ use arrow_schema::Fields;
 use parquet::schema::types::TypePtr;
 use serde::{Deserialize, Serialize};
 
+use super::corruption::Corruption;
 use super::csv::CsvHeader;
-use super::damage::Damage;
 use super::filetype::{Compression, Format};
 use crate::document::{DocId, Place};
 use crate::format::{self, Results};
@@ -64,9 +64,9 @@ impl KeptFiles {
 pub struct Kept {
     /// The files.
     pub files: Vec<KeptFile>,
-    /// Documents that could not be copied: parts of the file that were not read before are damaged (Parquet), or the
+    /// Documents that could not be copied: parts of the file that were not read before are corrupt (Parquet), or the
     /// file is gone or has changed.
-    pub lost: Vec<Damage>,
+    pub lost: Vec<Corruption>,
 }
 
 /// The documents to keep, file by file: IDs ascending, each with its place as reading found it.

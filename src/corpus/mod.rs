@@ -2,15 +2,15 @@
 //! or Zstandard; and Parquet and Arrow.
 //!
 //! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
-//! a file while the others work on the blocks before. What happens to damage? It is counted, skipped
-//! and named ([`Damage`]), and never ends a run; [`DamageKind`] says what is lost by each
+//! a file while the others work on the blocks before. What happens to corruption? It is counted, skipped
+//! and named ([`Corruption`]), and never ends a run; [`CorruptionKind`] says what is lost by each
 //! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents.
 
 mod ahead;
 mod asked;
+mod corruption;
 mod csv;
 mod cut;
-mod damage;
 mod data_set;
 mod document;
 mod feed;
@@ -51,8 +51,8 @@ mod zst;
 pub use crate::document::{DocId, Place};
 
 pub(crate) use asked::{Needed, check_fields, check_texts};
-pub(crate) use damage::TooLong;
-pub use damage::{Damage, DamageKind, FileReading};
+pub(crate) use corruption::TooLong;
+pub use corruption::{Corruption, CorruptionKind, FileReading};
 pub use document::Document;
 pub(crate) use document::IN_MEMORY;
 pub(crate) use fetch::each_record;
@@ -78,11 +78,11 @@ pub(crate) use write::pack;
 // For the tool, which is a crate of its own, and for tests.
 #[doc(hidden)]
 pub use {
-    damage::TextSum,
+    corruption::TextSum,
     document::RecordContent,
     filetype::is_document,
     gather::{GatherJob, Gathered, gather},
-    guard::panic_is_damage,
+    guard::panic_is_corruption,
     inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
     jsonl::{NamedBy, document_of_line, mended_line, objects_of_line},
     kept::{EachKept, Kept, KeptDocuments, KeptFile},

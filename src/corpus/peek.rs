@@ -1,6 +1,6 @@
 //! The number of documents in files, estimated by their sizes and the first documents of some of them.
 
-use super::damage::TooLong;
+use super::corruption::TooLong;
 use super::input::{Input, ReadInput};
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use super::ahead::InflateScratch;
-use super::damage::{FileReading, TextSum, TooLong};
+use super::corruption::{FileReading, TextSum, TooLong};
 use super::document::Document;
 use super::input::{Input, ReadInput};
 use super::options::ReadOptions;
@@ -109,10 +109,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Reads every document of `inputs` and hands it to `each`, with one worker a thread.
 ///
-/// `each` is called in no fixed order, but ids, places, texts and damage are the same for any number
+/// `each` is called in no fixed order, but ids, places, texts and corruption are the same for any number
 /// of threads and any size of blocks. `progress` gets stored bytes as they are used up; over a whole
 /// run they add up to the sizes of the files. Bad files and records end up in
-/// [`FileReading::damage`] and never end the run.
+/// [`FileReading::corruption`] and never end the run.
 ///
 /// # Panics
 /// If `make_worker`, `each` or `progress` does.

@@ -1,7 +1,7 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
 use super::ahead::{Claim, InflatedMembers};
-use super::damage::{Damage, FileReading, TooLong, unreadable};
+use super::corruption::{Corruption, FileReading, TooLong, unreadable};
 use super::document::Document;
 use super::input::ReadInput;
 use super::parquet;
@@ -18,7 +18,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Takes a close look at each record or row: hands on the documents, counts them, and notes damage. The record
+    /// Takes a close look at each record or row: hands on the documents, counts them, and notes corruption. The record
     /// that has more than `most` bytes, if one was met by now, is given back: nothing behind it is read.
     pub fn process(
         &mut self,
@@ -39,12 +39,12 @@ pub(crate) enum Reader {
     Stream(Box<StreamReader>),
     /// Reads rows.
     Rows(Box<parquet::Rows>),
-    /// Reads nothing; there is the damage that keeps the file from being read, until it is reported.
-    Closed(Option<Damage>),
+    /// Reads nothing; there is the corruption that keeps the file from being read, until it is reported.
+    Closed(Option<Corruption>),
 }
 
 impl Reader {
-    /// Opens an input. One that cannot be opened is a file with one piece of damage.
+    /// Opens an input. One that cannot be opened is a file with one corrupt section.
     pub fn open(read: ReadInput<'_>) -> Self {
         let ReadInput { input, options, .. } = read;
         let opened = match &input.problem {
@@ -55,7 +55,7 @@ impl Reader {
             None => StreamReader::open(read).map(|reader| Self::Stream(Box::new(reader))).map_err(unreadable),
         };
         opened.unwrap_or_else(|(kind, detail)| {
-            Self::Closed(Some(Damage::of_file(&input.path, 0, kind, detail)))
+            Self::Closed(Some(Corruption::of_file(&input.path, 0, kind, detail)))
         })
     }
 
@@ -88,9 +88,9 @@ impl Reader {
         match self {
             Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.part, ahead, most),
             Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.part),
-            Self::Closed(damage) => {
+            Self::Closed(corruption) => {
                 block.records.clear();
-                damage.take().map(|damage| block.part.add(damage)).is_some()
+                corruption.take().map(|corruption| block.part.add(corruption)).is_some()
             }
         }
     }

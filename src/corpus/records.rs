@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::corruption::{
+    CorruptionCause, CorruptionKind, DocumentRoom, FileReading, RecordPosition, TooLong,
+};
 use super::cut::{End, MemberStarts};
-use super::damage::{DamageCause, DamageKind, DocumentRoom, FileReading, RecordPosition, TooLong};
 use super::document::{Document, RecordContent};
 use super::filetype::Format;
 #[cfg(feature = "html")]
@@ -43,7 +45,7 @@ impl Records {
         self.too_long = None;
     }
 
-    /// Takes a close look at each record: hands on the documents, counts them, and notes damage. The record that has
+    /// Takes a close look at each record: hands on the documents, counts them, and notes corruption. The record that has
     /// more than `most` bytes, if one was met by now, is given back.
     pub fn process(
         &self,
@@ -79,7 +81,7 @@ impl Format {
     }
 }
 
-/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be damage in
+/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be corruption in
 /// a copy. 0 if there is no such member.
 pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     let (header, content) =
@@ -91,14 +93,14 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
 }
 
 impl ReadInput<'_> {
-    /// The content of a record in `bytes` and its place, or damage that only a close look shows; none where it has no
-    /// text. A document for which there is no `room` is damage.
+    /// The content of a record in `bytes` and its place, or corruption that only a close look shows; none where it has no
+    /// text. A document for which there is no `room` is corruption.
     pub fn content<'b>(
         &self,
         span: &Span,
         bytes: &'b [u8],
         room: &DocumentRoom,
-    ) -> Result<Option<(RecordContent<'b>, Place)>, DamageCause> {
+    ) -> Result<Option<(RecordContent<'b>, Place)>, CorruptionCause> {
         let content = &bytes[span.content_start..span.content_end];
         let (fields, strict) = (&self.options.fields, self.options.rules.strict);
         let found = match (self.input.format, &self.input.header) {
@@ -109,7 +111,7 @@ impl ReadInput<'_> {
             (_, Some(header)) => Some(header.parse(content, fields, strict)?),
             (_, None) => match jsonl::parse(content, fields, strict) {
                 // The first line of a list of pages (pages.jsonl in WACZ) says that it is one.
-                Err((DamageKind::NoText, _))
+                Err((CorruptionKind::NoText, _))
                     if !strict
                         && span.record == 0
                         && memchr::memmem::find(content, b"\"json-pages-").is_some() =>
@@ -130,7 +132,7 @@ impl ReadInput<'_> {
         content: &'b [u8],
         raw: bool,
         room: &DocumentRoom,
-    ) -> Result<Option<RecordContent<'b>>, DamageCause> {
+    ) -> Result<Option<RecordContent<'b>>, CorruptionCause> {
         let strict = self.options.rules.strict;
         let page = match raw {
             #[cfg(feature = "html")]
@@ -148,7 +150,7 @@ impl ReadInput<'_> {
         };
         if strict && page.as_ref().is_some_and(|page| page.repaired) {
             let detail = "bytes that are none of the document's charset".to_owned();
-            return Err((DamageKind::Malformed, detail));
+            return Err((CorruptionKind::Malformed, detail));
         }
         let wet::Fields { record_id: id, url, language, bad_names, .. } = header;
         Ok(page.map(|page| RecordContent { id, url, language, bad_names, ..page }))
@@ -162,17 +164,17 @@ fn is_plain_text(content_type: &str) -> bool {
     media.trim().eq_ignore_ascii_case("text/plain")
 }
 
-/// A text with U+FFFD for what is no UTF-8 of it, unless that is damage.
+/// A text with U+FFFD for what is no UTF-8 of it, unless that is corruption.
 ///
 /// # Errors
-/// The damage.
-pub(crate) fn readable(bytes: &[u8], strict: bool) -> Result<Cow<'_, str>, DamageCause> {
+/// The corruption.
+pub(crate) fn readable(bytes: &[u8], strict: bool) -> Result<Cow<'_, str>, CorruptionCause> {
     match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => Ok(Cow::Borrowed(text)),
         Err(_) if !strict => Ok(String::from_utf8_lossy(bytes)),
         Err(_) => {
             let valid = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
-            Err((DamageKind::Malformed, format!("byte {valid} of the text is not UTF-8")))
+            Err((CorruptionKind::Malformed, format!("byte {valid} of the text is not UTF-8")))
         }
     }
 }

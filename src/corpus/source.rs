@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::damage::DamageKind;
+use super::corruption::CorruptionKind;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, Format};
 use super::gzip::GzipSource;
@@ -34,7 +34,7 @@ impl Source {
         })
     }
 
-    /// Decodes some more, or notes damage; false at the end of the file.
+    /// Decodes some more, or notes corruption; false at the end of the file.
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         match self {
             Self::Plain(source) => source.fill(feed),
@@ -107,7 +107,7 @@ impl PlainSource {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.done = true;
-                    feed.gap(self.read, DamageKind::Unreadable, false, error.to_string());
+                    feed.gap(self.read, CorruptionKind::Unreadable, false, error.to_string());
                     return true;
                 }
             }

@@ -1,13 +1,13 @@
 //! A file of WET or JSONL cut into blocks of whole records, one after the other, by whoever holds the file.
 //!
-//! Decoding and cutting go in file order, so numbers, places and damage are those of a plain sequential
+//! Decoding and cutting go in file order, so numbers, places and corruption are those of a plain sequential
 //! reader. What is expensive about a record happens later, on the block, by any thread.
 
 use std::fs::File;
 
 use super::ahead::{Claim, Claims, InflatedMembers};
+use super::corruption::{Corruption, CorruptionKind, FileReading, TooLong};
 use super::cut::{End, MemberStarts, Step};
-use super::damage::{Damage, DamageKind, FileReading, TooLong};
 use super::feed::{Break, Feed, STEP};
 use super::filetype::{Compression, Format, split_name};
 use super::input::{Input, ReadInput};
@@ -31,14 +31,14 @@ pub(crate) struct StreamReader {
     pub carry: Vec<u8>,
     eof: bool,
     /// A flaw behind which the next record is looked for, and the bytes that were skipped so far.
-    search: Option<(Damage, u64)>,
+    search: Option<(Corruption, u64)>,
     /// The byte before the next one.
     before: u8,
     /// Bytes known to hold no line end (JSONL).
     scanned: usize,
     records: u64,
     rows: u32,
-    damaged: bool,
+    corrupt: bool,
     /// Zeros were passed over.
     zeros: bool,
     /// Stretches that threads inflate ahead of their turn, if there is more than one thread.
@@ -83,7 +83,7 @@ impl StreamReader {
             scanned: 0,
             records: 0,
             rows: 0,
-            damaged: false,
+            corrupt: false,
             zeros: false,
             claims,
         })
@@ -184,7 +184,7 @@ impl StreamReader {
         let header = self.input.header.as_ref();
         let (header, delimiter) = header.map_or((0, b','), |header| (header.length, header.delimiter));
         // What was inflated ahead belongs to this block, whatever its size.
-        while spans.len() + (part.damaged as usize) < short && (pos < self.block_bytes || source.is_ready()) {
+        while spans.len() + (part.corrupt as usize) < short && (pos < self.block_bytes || source.is_ready()) {
             let (limit, end) = match self.feed.breaks.front() {
                 Some(gap) => ((gap.decoded - self.feed.base) as usize, End::Gap),
                 None if self.eof => (self.feed.filled, End::File),
@@ -214,7 +214,7 @@ impl StreamReader {
                     let (n, is_wet) = (self.feed.base + pos as u64, self.input.format == Format::Wet);
                     let is_packed = split_name(&self.input.path).1 != Compression::None;
                     let what = match n {
-                        _ if self.records > 0 || self.damaged => None,
+                        _ if self.records > 0 || self.corrupt => None,
                         // Lines of JSON may be none, and so may the records of a member.
                         0 => ((is_wet || is_packed) && source.stored() == 0).then(|| "no byte".to_owned()),
                         n => (is_wet || self.zeros).then(|| {
@@ -222,7 +222,12 @@ impl StreamReader {
                         }),
                     };
                     if let Some(what) = what {
-                        part.add(Damage::of_file(&self.input.path, 0, DamageKind::UnknownFormat, what));
+                        part.add(Corruption::of_file(
+                            &self.input.path,
+                            0,
+                            CorruptionKind::UnknownFormat,
+                            what,
+                        ));
                     }
                     return (pos, false);
                 }
@@ -278,9 +283,9 @@ impl StreamReader {
                 Step::Record { content_start, content_end, end: next, document, raw } => {
                     if document {
                         if self.rows == u32::MAX {
-                            let (kind, place) = (DamageKind::TooLarge, self.feed.place(origin));
+                            let (kind, place) = (CorruptionKind::TooLarge, self.feed.place(origin));
                             let detail = "the rest of the file is not read";
-                            part.add(Damage::at(&self.input.path, None, place, kind, detail));
+                            part.add(Corruption::at(&self.input.path, None, place, kind, detail));
                             return (pos, false);
                         }
                         let span = Span { raw, ..self.span(pos, content_start, content_end, next) };
@@ -297,8 +302,8 @@ impl StreamReader {
                 }
                 Step::Flaw { kind, at, record, detail } => {
                     let at = at.min(at_hand);
-                    // What is cut off by damage that takes a record with it is that record.
-                    let same = kind == DamageKind::Truncated
+                    // What is cut off by corruption that takes a record with it is that record.
+                    let same = kind == CorruptionKind::Truncated
                         && end == End::Gap
                         && self.feed.breaks.front().is_some_and(|gap| gap.lost);
                     if same {
@@ -306,9 +311,10 @@ impl StreamReader {
                         continue;
                     }
                     let number = record.then_some(self.records);
-                    let damage = Damage::at(&self.input.path, number, self.feed.place(origin), kind, detail);
+                    let corruption =
+                        Corruption::at(&self.input.path, number, self.feed.place(origin), kind, detail);
                     self.records += u64::from(record);
-                    self.search = Some((damage, at as u64));
+                    self.search = Some((corruption, at as u64));
                     pos += at;
                 }
             }
@@ -354,16 +360,17 @@ impl StreamReader {
         let record = gap.lost.then_some(self.records);
         self.records += u64::from(gap.lost);
         self.scanned = 0;
-        self.damaged = true;
+        self.corrupt = true;
         let place = Place { offset: gap.offset, ..Place::default() };
-        part.add(Damage::at(&self.input.path, record, place, gap.kind, gap.detail));
+        part.add(Corruption::at(&self.input.path, record, place, gap.kind, gap.detail));
     }
 
     fn finish_search(&mut self, part: &mut FileReading) {
-        if let Some((mut damage, skipped)) = self.search.take() {
-            damage.detail = format!("{}; {} skipped", damage.detail, counted(skipped, "byte", "bytes"));
-            self.damaged = true;
-            part.add(damage);
+        if let Some((mut corruption, skipped)) = self.search.take() {
+            corruption.detail =
+                format!("{}; {} skipped", corruption.detail, counted(skipped, "byte", "bytes"));
+            self.corrupt = true;
+            part.add(corruption);
         }
     }
 }

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
+use super::corruption::CorruptionKind;
 use super::cut::{End, MemberStarts, Step};
-use super::damage::DamageKind;
 use super::gzip_header::GZIP_MAGIC;
 use super::zst::ZSTD_MAGIC;
 use crate::wording::counted;
@@ -215,13 +215,13 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
         Version::Line(n) => n,
         Version::Short if end == End::Unknown => return Step::Need(VERSION_CAP),
         Version::Short => {
-            return Step::flaw(DamageKind::Truncated, bytes.len(), "the version line has no end");
+            return Step::flaw(CorruptionKind::Truncated, bytes.len(), "the version line has no end");
         }
         Version::No => {
             let (kind, what) = if bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&ZSTD_MAGIC) {
-                (DamageKind::UnknownFormat, "compressed bytes inside compressed bytes")
+                (CorruptionKind::UnknownFormat, "compressed bytes inside compressed bytes")
             } else {
-                (DamageKind::Malformed, "bytes between records")
+                (CorruptionKind::Malformed, "bytes between records")
             };
             return Step::Flaw { kind, at: 1.min(bytes.len()), record: false, detail: what.into() };
         }
@@ -229,22 +229,26 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     let head = match head(bytes, first_line) {
         Ok(Some(head)) => head,
         Ok(None) if end == End::Unknown => return Step::Need(bytes.len() + 1),
-        Ok(None) => return Step::flaw(DamageKind::Truncated, first_line, "the header block has no end"),
-        Err(detail) => return Step::flaw(DamageKind::Malformed, first_line, detail),
+        Ok(None) => return Step::flaw(CorruptionKind::Truncated, first_line, "the header block has no end"),
+        Err(detail) => return Step::flaw(CorruptionKind::Malformed, first_line, detail),
     };
     let Some(written) = head.length.as_deref() else {
-        return Step::flaw(DamageKind::Malformed, head.end, "no Content-Length");
+        return Step::flaw(CorruptionKind::Malformed, head.end, "no Content-Length");
     };
     let shown = |value: &[u8]| String::from_utf8_lossy(&value[..value.len().min(40)]).into_owned();
     // `parse` alone would allow a sign.
     if written.is_empty() || !written.iter().all(u8::is_ascii_digit) {
-        return Step::flaw(DamageKind::Malformed, head.end, format!("Content-Length {:?}", shown(written)));
+        return Step::flaw(
+            CorruptionKind::Malformed,
+            head.end,
+            format!("Content-Length {:?}", shown(written)),
+        );
     }
     let length = std::str::from_utf8(written).ok().and_then(|digits| digits.parse::<usize>().ok());
     let Some(length) = length.filter(|&length| length <= cap) else {
         let detail =
             format!("Content-Length {}, at most {cap} are read (--longest-document)", shown(written));
-        return Step::flaw(DamageKind::TooLarge, head.end, detail);
+        return Step::flaw(CorruptionKind::TooLarge, head.end, detail);
     };
     let content_end = head.end + length;
     let record = |content_end, end| Step::Record {
@@ -267,12 +271,12 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
             let kind = head.kind.as_deref().unwrap_or_default();
             let detail =
                 if kind.is_empty() { "no WARC-Type".into() } else { format!("WARC-Type {:?}", shown(kind)) };
-            return Step::flaw(DamageKind::Malformed, head.end, detail);
+            return Step::flaw(CorruptionKind::Malformed, head.end, detail);
         }
         Ending::At(next) => return record(content_end, next),
         Ending::Unknown => return Step::Need(bytes.len() + 1),
         Ending::Missing => {
-            return Step::flaw(DamageKind::Truncated, head.end, "the end of the record is missing");
+            return Step::flaw(CorruptionKind::Truncated, head.end, "the end of the record is missing");
         }
         Ending::No => find_record(bytes, head.end, end, bounds),
     };
@@ -291,10 +295,10 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     if content_end > bytes.len() && found.is_err() {
         let there = counted((bytes.len() - head.end) as u64, "byte is", "bytes are");
         let detail = format!("Content-Length {length}, but {there} there");
-        return Step::flaw(DamageKind::Truncated, head.end, detail);
+        return Step::flaw(CorruptionKind::Truncated, head.end, detail);
     }
     let detail = format!("Content-Length {length} does not lead to the end of the record");
-    Step::flaw(DamageKind::Malformed, head.end, detail)
+    Step::flaw(CorruptionKind::Malformed, head.end, detail)
 }
 
 /// True for a version line and a first header line; a text that quotes a record may well have the one alone.
@@ -496,8 +500,8 @@ mod tests {
             .collect()
     }
 
-    /// The text of the first record, or the kind of damage.
-    fn text(bytes: &[u8]) -> Result<&str, DamageKind> {
+    /// The text of the first record, or the kind of corruption.
+    fn text(bytes: &[u8]) -> Result<&str, CorruptionKind> {
         match whole(bytes) {
             Step::Record { content_start, content_end, .. } => {
                 Ok(std::str::from_utf8(&bytes[content_start..content_end]).expect("UTF-8"))
@@ -534,7 +538,7 @@ mod tests {
         let next = "WARC/1.0\r\nX: y\r\n\r\n";
         for length in ["6", "8", "60"] {
             let bytes = record(length, &format!("abc\ndef\r\n\r\n{next}"), "\r\n");
-            assert_eq!(text(&bytes), Err(DamageKind::Malformed), "{length}");
+            assert_eq!(text(&bytes), Err(CorruptionKind::Malformed), "{length}");
         }
         for end in ["\r\n\r\n", "\r\n", "\n", ""] {
             assert_eq!(
@@ -545,10 +549,10 @@ mod tests {
             assert_eq!(text(&record("7", &format!("abc\ndef{end}"), "\n")), Ok("abc\ndef"), "{end:?}");
         }
         assert_eq!(text(&record("0", "", "\r\n")), Ok(""));
-        assert_eq!(text(&record("9", "abc", "\r\n")), Err(DamageKind::Truncated));
-        assert_eq!(text(&record("99999999", "abc", "\r\n")), Err(DamageKind::TooLarge));
+        assert_eq!(text(&record("9", "abc", "\r\n")), Err(CorruptionKind::Truncated));
+        assert_eq!(text(&record("99999999", "abc", "\r\n")), Err(CorruptionKind::TooLarge));
         // One blank line in a file of CRLF is text, and what follows it must not be lost unseen.
-        assert_eq!(text(&record("3", "abc\n\nmore\r\n\r\n", "\r\n")), Err(DamageKind::Malformed));
+        assert_eq!(text(&record("3", "abc\n\nmore\r\n\r\n", "\r\n")), Err(CorruptionKind::Malformed));
     }
 
     #[test]
@@ -557,9 +561,9 @@ mod tests {
             format!("WARC/1.0\r\nWARC-Type: conversion\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(n))
         };
         assert_eq!(text(header(HEADER_CAP - 100).as_bytes()), Ok(""));
-        assert_eq!(text(header(HEADER_CAP).as_bytes()), Err(DamageKind::Malformed));
-        assert_eq!(text(b"WARC/1.0\r\nX: y\r\nWARC/1.0\r\n\r\n"), Err(DamageKind::Malformed));
-        assert_eq!(text(b"WARC/1.0\r\nX: y\r\n"), Err(DamageKind::Truncated));
+        assert_eq!(text(header(HEADER_CAP).as_bytes()), Err(CorruptionKind::Malformed));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\nWARC/1.0\r\n\r\n"), Err(CorruptionKind::Malformed));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\n"), Err(CorruptionKind::Truncated));
     }
 
     #[test]
@@ -591,7 +595,7 @@ mod tests {
             let other = header.replace("conversion", "warcinfo");
             assert!(matches!(whole(format!("{other}abc").as_bytes()), Step::Record { document: false, .. }));
             let none = header.replace(" conversion", " ");
-            assert_eq!(text(format!("{none}abc").as_bytes()), Err(DamageKind::Malformed));
+            assert_eq!(text(format!("{none}abc").as_bytes()), Err(CorruptionKind::Malformed));
         }
     }
 
@@ -606,7 +610,7 @@ mod tests {
     }
 
     /// The flaw that a step found.
-    fn flaw(step: Step) -> DamageKind {
+    fn flaw(step: Step) -> CorruptionKind {
         match step {
             Step::Flaw { kind, .. } => kind,
             other => panic!("{other:?}"),
@@ -637,7 +641,7 @@ mod tests {
         }
         // No text: the line end of the header is not one behind the record.
         assert_eq!(text(&record("0", &format!("\r\n{next}"), "\r\n")), Ok(""));
-        assert_eq!(text(&record("7", "abc\r\n\r\n", "\r\n")), Err(DamageKind::Malformed));
+        assert_eq!(text(&record("7", "abc\r\n\r\n", "\r\n")), Err(CorruptionKind::Malformed));
         assert_eq!(text(&record("7", "abc\r\n\r\n", "\n")), Ok("abc\r\n\r\n"));
     }
 
@@ -645,7 +649,7 @@ mod tests {
     fn many_blanks_end_a_record_whatever_follows() {
         let behind = |blanks: usize| record("3", &format!("abc{}junk", "\n".repeat(blanks)), "\r\n");
         assert_eq!(text(&behind(16)), Ok("abc"));
-        assert_eq!(text(&behind(15)), Err(DamageKind::Malformed));
+        assert_eq!(text(&behind(15)), Err(CorruptionKind::Malformed));
     }
 
     #[test]
@@ -654,7 +658,7 @@ mod tests {
         // The length reaches into the next member.
         let bytes = record("39", &format!("abc\r\n\r\n{next}and more of it\r\n\r\n"), "\r\n");
         let at = bytes.windows(5).rposition(|name| name == b"WARC/").unwrap();
-        assert_eq!(flaw(in_members(&bytes, &[0, at], End::File)), DamageKind::Malformed);
+        assert_eq!(flaw(in_members(&bytes, &[0, at], End::File)), CorruptionKind::Malformed);
         // Without a member there, and where it starts with a version line alone, that is text.
         assert!(matches!(in_members(&bytes, &[0], End::File), Step::Record { .. }));
         let quoting = record("21", "a\nWARC/1.0\r\nno field.\r\n\r\n", "\r\n");
@@ -685,7 +689,7 @@ mod tests {
         let none = MemberStarts::none();
         for behind in ["", "\r\n"] {
             let bytes = record("3", &format!("abc{behind}"), "\r\n");
-            assert_eq!(flaw(step(&bytes, End::Gap, &none, CAP)), DamageKind::Truncated, "{behind:?}");
+            assert_eq!(flaw(step(&bytes, End::Gap, &none, CAP)), CorruptionKind::Truncated, "{behind:?}");
             assert!(matches!(step(&bytes, End::Unknown, &none, CAP), Step::Need(n) if n == bytes.len() + 1));
             assert_eq!(text(&bytes), Ok("abc"));
         }
@@ -693,11 +697,11 @@ mod tests {
         assert!(matches!(step(&bytes, End::Gap, &none, CAP), Step::Record { .. }));
         let junk = record("3", "abcjunk", "\r\n");
         for end in [End::Gap, End::File] {
-            assert_eq!(flaw(step(&junk, end, &none, CAP)), DamageKind::Malformed);
+            assert_eq!(flaw(step(&junk, end, &none, CAP)), CorruptionKind::Malformed);
         }
         // Characters counted for bytes, but who knows what the text went on with?
         let miscounted = record("3", "äöü\r\n\r\n", "\r\n");
-        assert_eq!(flaw(step(&miscounted, End::Gap, &none, CAP)), DamageKind::Malformed);
+        assert_eq!(flaw(step(&miscounted, End::Gap, &none, CAP)), CorruptionKind::Malformed);
     }
 
     #[test]
@@ -705,31 +709,31 @@ mod tests {
         let unknown = |bytes: &[u8]| step(bytes, End::Unknown, &MemberStarts::none(), CAP);
         let need = |bytes: &[u8], n| assert!(matches!(unknown(bytes), Step::Need(need) if need == n), "{n}");
         need(b"WARC/1", VERSION_CAP);
-        assert_eq!(flaw(whole(b"WARC/1")), DamageKind::Truncated);
+        assert_eq!(flaw(whole(b"WARC/1")), CorruptionKind::Truncated);
         let head = record("10", "", "\r\n");
         need(&head, head.len() + 14);
         // A length that is wrong: once the record is longer than any reading allows, that is it.
         let long = |n: usize| record("10", &"x".repeat(n), "\r\n");
         need(&long(103), head.len() + 104);
-        assert_eq!(flaw(unknown(&long(104))), DamageKind::Malformed);
+        assert_eq!(flaw(unknown(&long(104))), CorruptionKind::Malformed);
         // A header line without an end.
         let open = |n: usize| format!("WARC/1.0\r\n{}", "x".repeat(n - 10)).into_bytes();
         need(&open(HEADER_CAP), HEADER_CAP + 1);
-        assert_eq!(flaw(unknown(&open(HEADER_CAP + 1))), DamageKind::Malformed);
-        assert_eq!(flaw(whole(&open(HEADER_CAP))), DamageKind::Truncated);
-        assert_eq!(flaw(whole(&open(HEADER_CAP + 2))), DamageKind::Malformed);
+        assert_eq!(flaw(unknown(&open(HEADER_CAP + 1))), CorruptionKind::Malformed);
+        assert_eq!(flaw(whole(&open(HEADER_CAP))), CorruptionKind::Truncated);
+        assert_eq!(flaw(whole(&open(HEADER_CAP + 2))), CorruptionKind::Malformed);
     }
 
     #[test]
     fn lengths_that_are_none() {
         for written in ["", "+3", "-3", "3 3", "0x3", "three"] {
-            assert_eq!(text(&record(written, "abc", "\r\n")), Err(DamageKind::Malformed), "{written:?}");
+            assert_eq!(text(&record(written, "abc", "\r\n")), Err(CorruptionKind::Malformed), "{written:?}");
         }
-        assert_eq!(text(&record("99999999999999999999", "abc", "\r\n")), Err(DamageKind::TooLarge));
-        assert_eq!(text(b"WARC/1.0\nWARC-Type: conversion\n\nabc"), Err(DamageKind::Malformed));
+        assert_eq!(text(&record("99999999999999999999", "abc", "\r\n")), Err(CorruptionKind::TooLarge));
+        assert_eq!(text(b"WARC/1.0\nWARC-Type: conversion\n\nabc"), Err(CorruptionKind::Malformed));
         let limited = |cap| step(&record("3", "abc", "\r\n"), End::File, &MemberStarts::none(), cap);
         assert!(matches!(limited(3), Step::Record { .. }));
-        assert_eq!(flaw(limited(2)), DamageKind::TooLarge);
+        assert_eq!(flaw(limited(2)), CorruptionKind::TooLarge);
     }
 
     #[test]
@@ -742,22 +746,22 @@ mod tests {
             assert_eq!(text(&bytes), Ok(&counted[..]), "{length}");
         }
         assert_eq!(text(&record("4", &format!("äöü\n\n\n{next}"), "\n")), Ok("äöü\n"));
-        assert_eq!(text(&record("2", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::Malformed));
-        assert_eq!(text(&record("12", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::Truncated));
-        assert_eq!(text(&record("8", &format!("äöü\r\n\r\n{next}"), "\r\n")), Err(DamageKind::Malformed));
+        assert_eq!(text(&record("2", "äöü\r\n\r\n", "\r\n")), Err(CorruptionKind::Malformed));
+        assert_eq!(text(&record("12", "äöü\r\n\r\n", "\r\n")), Err(CorruptionKind::Truncated));
+        assert_eq!(text(&record("8", &format!("äöü\r\n\r\n{next}"), "\r\n")), Err(CorruptionKind::Malformed));
         // Carriage returns that were taken away: as many as there are lines, and in files of LF alone.
         let lines =
             |length: &str, line_end: &str| record(length, &format!("a\nb\nc\nd\n\n\n{next}"), line_end);
         for length in ["11", "16"] {
             assert_eq!(text(&lines(length, "\n")), Ok("a\nb\nc\nd\n"), "{length}");
-            assert_eq!(text(&lines(length, "\r\n")), Err(DamageKind::Malformed), "{length}");
+            assert_eq!(text(&lines(length, "\r\n")), Err(CorruptionKind::Malformed), "{length}");
         }
         for length in ["6", "17"] {
-            assert_eq!(text(&lines(length, "\n")), Err(DamageKind::Malformed), "{length}");
+            assert_eq!(text(&lines(length, "\n")), Err(CorruptionKind::Malformed), "{length}");
         }
         assert_eq!(text(&record("6", &format!("a\nb\n{next}"), "\n")), Ok("a\nb"));
         // At the end of a file, such a record may as well be one that was cut off.
-        assert_eq!(text(&record("12", "a\nb\nc\nd\n", "\n")), Err(DamageKind::Truncated));
+        assert_eq!(text(&record("12", "a\nb\nc\nd\n", "\n")), Err(CorruptionKind::Truncated));
     }
 
     #[test]
@@ -778,9 +782,9 @@ mod tests {
             let start = bytes.len() - 7;
             assert_eq!(content_of_document(bytes.as_bytes()), document.then_some((start, raw)), "{kind}");
         }
-        for damaged in ["conv\u{1}rsion", "conversion\u{fffd}", "a document", ""] {
-            let bytes = format!("WARC/1.0\r\nWARC-Type: {damaged}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
-            assert_eq!(text(bytes.as_bytes()), Err(DamageKind::Malformed), "{damaged:?}");
+        for corrupt in ["conv\u{1}rsion", "conversion\u{fffd}", "a document", ""] {
+            let bytes = format!("WARC/1.0\r\nWARC-Type: {corrupt}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
+            assert_eq!(text(bytes.as_bytes()), Err(CorruptionKind::Malformed), "{corrupt:?}");
         }
         assert_eq!(content_of_document(b"WARC/1.0\r\nWARC-Type: conversion\r\n"), None);
         assert_eq!(content_of_document(b"abc"), None);
@@ -797,10 +801,10 @@ mod tests {
     #[test]
     fn what_lies_between_records_is_named() {
         for (bytes, kind) in [
-            (&b"\x1f\x8b\x08\0"[..], DamageKind::UnknownFormat),
-            (b"\x28\xb5\x2f\xfd\0", DamageKind::UnknownFormat),
-            (b"\x1f\x8b", DamageKind::Malformed),
-            (b"junk", DamageKind::Malformed),
+            (&b"\x1f\x8b\x08\0"[..], CorruptionKind::UnknownFormat),
+            (b"\x28\xb5\x2f\xfd\0", CorruptionKind::UnknownFormat),
+            (b"\x1f\x8b", CorruptionKind::Malformed),
+            (b"junk", CorruptionKind::Malformed),
         ] {
             assert!(matches!(whole(bytes), Step::Flaw { kind: k, at: 1, record: false, .. } if k == kind));
         }

@@ -15,15 +15,15 @@ const READ: usize = 1 << 20;
 /// The number of bytes in which others are looked for at once.
 const LOOKED_AT: usize = 256 << 10;
 
-/// Stored bytes of a damaged member or frame in which another one is looked for from the first on.
+/// Stored bytes of a corrupt member or frame in which another one is looked for from the first on.
 const LOOKED_THROUGH: u64 = 16 << 20;
-/// Of a longer one, the bytes before the damage in which that is done.
+/// Of a longer one, the bytes before the corruption in which that is done.
 const LOOKED_BEHIND: u64 = 64 << 10;
 
 /// From which stored offset on the next member or frame is looked for, if one that starts at the first of these offsets
-/// is damaged at the other.
-pub(crate) fn search_from(start: u64, damage: u64) -> u64 {
-    let from = if damage - start <= LOOKED_THROUGH { start } else { damage - LOOKED_BEHIND };
+/// is corrupt at the other.
+pub(crate) fn search_from(start: u64, corruption: u64) -> u64 {
+    let from = if corruption - start <= LOOKED_THROUGH { start } else { corruption - LOOKED_BEHIND };
     from.max(start + 1)
 }
 

@@ -12,7 +12,7 @@ use std::thread;
 use libdeflater::{CompressionLvl, Compressor};
 use rayon::prelude::*;
 
-use super::damage::{Damage, DamageCause, DamageKind};
+use super::corruption::{Corruption, CorruptionCause, CorruptionKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, is_called, stem};
 use super::input::{Input, ReadInput};
@@ -35,7 +35,7 @@ struct Output<'a> {
     /// The date of the first document (WET).
     date: Option<String>,
     stored_bytes: u64,
-    lost: Vec<Damage>,
+    lost: Vec<Corruption>,
     /// The input that is written.
     shard: u32,
     /// Of a part, where a size is set: the input, stored bytes and documents of each piece that one file is to hold.
@@ -443,7 +443,7 @@ impl KeptJob<'_> {
 
     /// The files to write: of each format one for all inputs with the same columns, or else one for each input. Kept
     /// documents of a table that cannot be read any more are noted as gone.
-    fn targets(&self, dir: &Path, gone: &mut Vec<Damage>) -> Result<Vec<Target>> {
+    fn targets(&self, dir: &Path, gone: &mut Vec<Corruption>) -> Result<Vec<Target>> {
         let (names, is_each) = (names(self.inputs), self.files == KeptFiles::Each);
         let mut targets = Vec::new();
         for format in [Format::Wet, Format::Jsonl, Format::Csv, Format::Parquet, Format::Arrow] {
@@ -510,7 +510,7 @@ impl KeptJob<'_> {
     }
 
     /// The columns of an input, its rows, and those of its largest row group.
-    fn columns_of(&self, input: &Input) -> Result<(KeptColumns, u64, u64), DamageCause> {
+    fn columns_of(&self, input: &Input) -> Result<(KeptColumns, u64, u64), CorruptionCause> {
         match &input.problem {
             Some(problem) => Err(problem.clone()),
             None if input.format.is_columnar() => parquet::columns_of(input, self.options),
@@ -767,14 +767,14 @@ pub(crate) fn lost(
     kept: &[(DocId, Place)],
     there: &[(DocId, Place)],
     why: &str,
-) -> Vec<Damage> {
+) -> Vec<Corruption> {
     let is_lost = |(id, _): &&(DocId, Place)| there.binary_search_by_key(id, |&(id, _)| id).is_err();
-    let damage = |&(id, place): &(DocId, Place)| {
+    let corruption = |&(id, place): &(DocId, Place)| {
         let detail = format!("{} was to be kept, and cannot be read any more: {why}", input.name_of(id.row));
-        let damage = Damage::at(&input.path, None, place, DamageKind::Changed, detail);
-        Damage { documents: Some(1), ..damage }
+        let corruption = Corruption::at(&input.path, None, place, CorruptionKind::Changed, detail);
+        Corruption { documents: Some(1), ..corruption }
     };
-    kept.iter().filter(is_lost).map(damage).collect()
+    kept.iter().filter(is_lost).map(corruption).collect()
 }
 
 /// Copies stored bytes from the first of these offsets to the last, from each to the next a document.

@@ -1,10 +1,10 @@
-//! Zstandard files: frames decoded as a stream; after damage, on with the next frame.
+//! Zstandard files: frames decoded as a stream; after corruption, on with the next frame.
 
 use std::io;
 
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
-use super::damage::DamageKind;
+use super::corruption::CorruptionKind;
 use super::feed::{Feed, STEP};
 use super::storage::StoredFile;
 use super::window::{Window, search_from};
@@ -100,10 +100,15 @@ impl ZstdSource {
         if self.window.bytes().is_empty() {
             self.done = true;
             if let Some(error) = self.window.failure.take() {
-                feed.gap(self.window.offset(), DamageKind::Unreadable, false, error.to_string());
+                feed.gap(self.window.offset(), CorruptionKind::Unreadable, false, error.to_string());
             }
             if let Some(frame) = self.frame.take() {
-                feed.gap(frame, DamageKind::Truncated, true, "the file ends inside a Zstandard frame".into());
+                feed.gap(
+                    frame,
+                    CorruptionKind::Truncated,
+                    true,
+                    "the file ends inside a Zstandard frame".into(),
+                );
             }
             return true;
         }
@@ -120,12 +125,12 @@ impl ZstdSource {
                 if !starts_frame(self.window.bytes()) {
                     self.window.seek(&ZSTD_MAGIC);
                     let n = counted(self.window.offset() - offset, "byte", "bytes");
-                    feed.gap(offset, DamageKind::Malformed, false, format!("{n} of no Zstandard frame"));
+                    feed.gap(offset, CorruptionKind::Malformed, false, format!("{n} of no Zstandard frame"));
                     return true;
                 }
                 if let Err(error) = self.decoder.reinit() {
                     self.done = true;
-                    feed.gap(offset, DamageKind::Unreadable, false, error.to_string());
+                    feed.gap(offset, CorruptionKind::Unreadable, false, error.to_string());
                     return true;
                 }
                 feed.start(offset, None);
@@ -154,7 +159,7 @@ impl ZstdSource {
                 self.window.seek(&ZSTD_MAGIC);
                 let n = counted(self.window.offset() - frame, "byte", "bytes");
                 let detail = format!("{what}; {n} up to the next frame or the end of the file");
-                feed.gap(frame, DamageKind::Corrupt, true, detail);
+                feed.gap(frame, CorruptionKind::Undecodable, true, detail);
             }
         }
         true

@@ -48,7 +48,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn records_are_numbered_through_the_files_and_damaged_ones_keep_their_number() {
+    fn records_are_numbered_through_the_files_and_corrupt_ones_keep_their_number() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("a.jsonl"), "{\"id\":\"x\",\"text\":\"one\"}\nno json\n{\"text\":\"three\"}\n")

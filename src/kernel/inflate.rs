@@ -27,9 +27,9 @@ pub struct Inflated {
 /// Why a member was not inflated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InflateError {
-    /// No member, a damaged one, or one that goes on after the end of the input.
+    /// No member, a corrupt one, or one that goes on after the end of the input.
     /// libdeflate cannot tell them apart.
-    #[error("the gzip member is damaged or cut off")]
+    #[error("the gzip member is corrupt or cut off")]
     BadData,
     /// The output is too small. What was written to it is not to be used.
     #[error("the output is too small for the gzip member")]
@@ -153,9 +153,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_zlib(bytes: Vec<u8>, damage in proptest::option::of((any::<prop::sample::Index>(), 1u8..))) {
+        fn agrees_with_zlib(bytes: Vec<u8>, corruption in proptest::option::of((any::<prop::sample::Index>(), 1u8..))) {
             let mut file = member(&bytes);
-            if let Some((index, flip)) = damage {
+            if let Some((index, flip)) = corruption {
                 let at = index.index(file.len());
                 file[at] ^= flip;
             }
@@ -168,7 +168,7 @@ mod tests {
                 prop_assert_eq!(&output[..done.produced], &bytes[..]);
                 prop_assert!(!ok || slow == bytes);
             } else if ok {
-                prop_assert!(damage.is_some());
+                prop_assert!(corruption.is_some());
             }
         }
     }

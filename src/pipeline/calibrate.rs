@@ -13,8 +13,8 @@ use simflip_core::internal::{Hashes, Probed};
 pub struct ProbeTable {
     /// Documents read.
     pub documents: u64,
-    /// Pieces of damage met.
-    pub damaged: u64,
+    /// Corrupt sections met.
+    pub corrupt: u64,
     /// Probes of an exhaustive search.
     pub all_probes: u64,
     /// For each recall asked for, the number of probes and what that reached.
@@ -42,7 +42,7 @@ pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<
         let sample = index.sample(&hashes, job.settings.seed, &stages);
         Ok(ProbeTable {
             documents: read.len() as u64,
-            damaged: read.damaged(),
+            corrupt: read.corrupt(),
             all_probes: index.all_probes(),
             rows: recalls.iter().map(|&recall| (recall, sample.budget(recall))).collect(),
         })

@@ -60,7 +60,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     Ok(Summary {
         documents: report.corpus.documents,
         removed: 0,
-        damaged: report.damage.total,
+        corrupt: report.corruption.total,
         text: messages::comparison(&report),
     })
 }
@@ -177,7 +177,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         agreement,
         shared_stages: shared.into_iter().chain(stages.done()).collect(),
         peak_memory_bytes: peak_memory_bytes(),
-        damage: messages::damage(&read.files, &[]),
+        corruption: messages::corruption(&read.files, &[]),
         warnings: of_input.into_iter().chain(warnings).collect(),
     })
 }

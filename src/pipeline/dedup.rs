@@ -210,7 +210,7 @@ pub(crate) struct FileFindings {
     /// A row for each new file.
     pub rows: Vec<FileRow>,
     /// Input that turned out to be lost when kept documents were copied.
-    pub lost: Vec<corpus::Damage>,
+    pub lost: Vec<corpus::Corruption>,
     /// The boilerplate that was left out.
     pub boilerplate: Option<BoilerplateReport>,
     /// The effect of old documents.
@@ -457,7 +457,7 @@ impl Findings {
             verified: *verified,
             recall_estimate: self.recall_estimate,
             missing: messages::missing(clusters.lost),
-            damage: messages::damage(read, lost),
+            corruption: messages::corruption(read, lost),
             warnings,
             files: self.files.rows.clone(),
             lost_by_source: self.files.lost_by_source.clone(),
@@ -485,7 +485,7 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
 }
 
 /// The first pieces of what was lost, and how many more there are; the report lists more.
-pub(crate) fn first_messages(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item = String> + '_ {
     const TOLD: usize = 20;
     let more = (lost.len() > TOLD).then(|| {
         let more = counted((lost.len() - TOLD) as u64, "more document", "more documents");
@@ -544,7 +544,7 @@ fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {
         records: file.records,
         documents: file.documents,
         kept,
-        damaged: file.damaged,
+        corrupt: file.corrupt,
         unread: file.unread,
         kept_in: None,
         kept_to: None,

@@ -154,7 +154,7 @@ impl ReadDocuments {
     ///
     /// # Errors
     /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, which
-    /// is no damage of the object.
+    /// is no corruption of the object.
     pub fn read(
         inputs: Vec<Input>,
         new_files: usize,
@@ -260,9 +260,9 @@ impl ReadDocuments {
         self.documents.is_empty()
     }
 
-    /// Pieces of damage met.
-    pub fn damaged(&self) -> u64 {
-        self.files.iter().map(|file| file.damaged).sum()
+    /// Corrupt sections met.
+    pub fn corrupt(&self) -> u64 {
+        self.files.iter().map(|file| file.corrupt).sum()
     }
 
     /// True if a text is the one that was read of a document.

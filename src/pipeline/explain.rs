@@ -144,7 +144,7 @@ fn removed_for_others(
     files: Against,
     pair: [Document; 2],
 ) -> Result<[Option<Document>; 2]> {
-    // Damage and odd input were reported when it was first read.
+    // Corruption and odd input were reported when it was first read.
     let stages = Stages::new(&Silent);
     let (read, frequencies, _) = read_files(job, settings, None, Some(files), &stages)?;
     let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);

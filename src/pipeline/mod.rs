@@ -257,9 +257,9 @@ fn read_files(
     stages.amend(read.len() as u64, read.collection.text_bytes());
     passed_over.message().iter().for_each(|message| stages.progress().note(message));
     read.not_read = passed_over;
-    // The first pieces of damage of each file; the report lists more.
-    let damage = read.files.iter().flat_map(FileReading::damage_messages);
-    damage.for_each(|line| stages.progress().note(&line));
+    // The first corrupt sections of each file; the report lists more.
+    let corruption = read.files.iter().flat_map(FileReading::corruption_messages);
+    corruption.for_each(|line| stages.progress().note(&line));
     read.both = both;
     check_documents(&read.files, new_files, stages.progress())?;
     Ok((read, loaded, boilerplate))
@@ -462,8 +462,8 @@ pub struct Summary {
     pub documents: u64,
     /// Documents that can go.
     pub removed: u64,
-    /// Pieces of damage met.
-    pub damaged: u64,
+    /// Corrupt sections met.
+    pub corrupt: u64,
     /// A few sentences for a person.
     pub text: String,
 }
@@ -473,7 +473,7 @@ impl Summary {
         Self {
             documents: report.corpus.documents,
             removed: report.outcome.removed,
-            damaged: report.damage.total,
+            corrupt: report.corruption.total,
             text: messages::closing(report),
         }
     }

@@ -42,8 +42,8 @@ pub struct Plan {
     pub sampled_documents: u64,
     /// Pairs at distance 1 to h that recall is counted on.
     pub pairs: u64,
-    /// Pieces of damage met.
-    pub damaged: u64,
+    /// Corrupt sections met.
+    pub corrupt: u64,
     /// The cost of a search's steps on this machine.
     pub machine: Machine,
     /// Threads that the last column counts on.
@@ -92,13 +92,13 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
     job.with_threads(|| {
         let settings = &settings;
         let stages = Stages::new(progress);
-        let (mut sampled, mut stored, mut damaged) = (0, None, 0);
+        let (mut sampled, mut stored, mut corrupt) = (0, None, 0);
         let model = if job.inputs.is_empty() {
             Model::built_in(purpose.distance, MODEL_PAIRS)
         } else {
             let (read, frequencies, _) = read_files(job, settings, None, None, &stages)?;
             let prepared = Prepared::new(&read.collection, settings, frequencies, &stages);
-            (sampled, damaged) = (read.len() as u64, read.damaged());
+            (sampled, corrupt) = (read.len() as u64, read.corrupt());
             let evidence = prepared.evidence(settings);
             let hashes = Hashes::new(&evidence, &stages);
             stored = Some(hashes.hashes().len() as u64).filter(|&n| n > 0);
@@ -134,7 +134,7 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
             measured: model.is_measured(),
             sampled_documents: sampled,
             pairs: model.pairs() as u64,
-            damaged,
+            corrupt,
             machine,
             threads,
             rows: sizes.map(row).collect::<Result<_>>()?,

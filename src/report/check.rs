@@ -104,7 +104,7 @@ fn check_deduplication(path: &Path, report: &Report) -> Result<Inspection> {
     inspection.fact("exact duplicates", outcome.exact_duplicates);
     inspection.fact("near-duplicates", outcome.near_duplicates);
     inspection.fact("clusters", outcome.clusters);
-    inspection.fact("damaged input", report.damage.total);
+    inspection.fact("corrupt input", report.corruption.total);
     check_sums(report, &mut inspection);
     check_words(report, &mut inspection);
     Ok(inspection)
@@ -164,8 +164,8 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
         let documents = sum(sizes().map(|row| row.size.saturating_mul(row.clusters)));
         inspection.same("documents in clusters of all sizes", outcome.documents_in_clusters, documents);
     }
-    if !report.damage.by_kind.is_empty() {
-        let pieces = sum(report.damage.by_kind.iter().map(|kind| kind.records));
-        inspection.same("damaged input of all kinds", report.damage.total, pieces);
+    if !report.corruption.by_kind.is_empty() {
+        let pieces = sum(report.corruption.by_kind.iter().map(|kind| kind.records));
+        inspection.same("corrupt input of all kinds", report.corruption.total, pieces);
     }
 }

@@ -45,8 +45,8 @@ pub struct DecontaminationReport {
     /// Items in documents: the rows of `matches.csv`.
     #[serde(default)]
     pub matches: u64,
-    /// Pieces of damage in the input.
-    pub damaged: u64,
+    /// Corrupt sections in the input.
+    pub corrupt: u64,
     /// The files of items.
     pub benchmarks: Vec<Benchmark>,
 }

@@ -49,17 +49,17 @@ fn corpus() -> Corpus {
     }
 }
 
-fn damage() -> DamageReport {
-    DamageReport {
+fn corruption() -> CorruptionReport {
+    CorruptionReport {
         documents_lost: 3,
         unknown_losses: 1,
         total: 15,
         by_kind: vec![
-            DamageCount { kind: "file ends inside a record".into(), records: 14 },
-            DamageCount { kind: "broken gzip member".into(), records: 1 },
+            CorruptionCount { kind: "file ends inside a record".into(), records: 14 },
+            CorruptionCount { kind: "broken gzip member".into(), records: 1 },
         ],
         listed: vec![
-            DamagedRecord {
+            CorruptRecord {
                 documents: Some(1),
                 file: "crawl/CC-MAIN-20260101-00002.warc.wet.gz".into(),
                 record: Some(31_009),
@@ -67,7 +67,7 @@ fn damage() -> DamageReport {
                 kind: "broken gzip member".into(),
                 detail: "checksum is 5e1f00c2, but 88ab1290 was expected".into(),
             },
-            DamagedRecord { kind: "file ends inside a record".into(), ..DamagedRecord::default() },
+            CorruptRecord { kind: "file ends inside a record".into(), ..CorruptRecord::default() },
         ],
     }
 }
@@ -183,7 +183,7 @@ pub fn psm() -> Report {
             index_bytes: 1_411_872,
             distinct_hashes: 79_010,
         },
-        damage: damage(),
+        corruption: corruption(),
         warnings: vec!["3,871 documents have fewer than 8 words".into()],
         files: (0..3)
             .map(|n| FileRow {
@@ -194,7 +194,7 @@ pub fn psm() -> Report {
                 records: 40_007,
                 documents: 40_001,
                 kept: 20_597,
-                damaged: 5,
+                corrupt: 5,
                 unread: 0,
                 kept_in: Some("kept.warc.wet.gz".into()),
                 kept_to: None,
@@ -300,18 +300,18 @@ pub fn large() -> Report {
             .collect(),
         lost_by_source: vec![sources("host", wide(1)); 3],
         not_read: (0..90_000).map(|n| not_read(if n < 150 { wide(n) } else { n.to_string() })).collect(),
-        damage: DamageReport {
+        corruption: CorruptionReport {
             documents_lost: 3,
             unknown_losses: 1,
             total: u64::MAX,
-            by_kind: vec![DamageCount { kind: long.clone(), records: 1 }; 100],
+            by_kind: vec![CorruptionCount { kind: long.clone(), records: 1 }; 100],
             listed: vec![
-                DamagedRecord {
+                CorruptRecord {
                     documents: Some(1),
                     file: long.clone(),
                     detail: long.clone(),
                     kind: long.clone(),
-                    ..DamagedRecord::default()
+                    ..CorruptRecord::default()
                 };
                 100
             ],
@@ -356,17 +356,17 @@ pub fn hostile() -> Report {
         }],
         sample_pairs: vec![PairSample { a: document.clone(), b: document, ..PairSample::default() }],
         stages: vec![Stage { bytes: 1, ..stage(EVIL, 1.0, 1.0, 1, EVIL) }],
-        damage: DamageReport {
+        corruption: CorruptionReport {
             documents_lost: 3,
             unknown_losses: 1,
             total: 1,
-            by_kind: vec![DamageCount { kind: evil(), records: 1 }],
-            listed: vec![DamagedRecord {
+            by_kind: vec![CorruptionCount { kind: evil(), records: 1 }],
+            listed: vec![CorruptRecord {
                 documents: Some(1),
                 file: evil(),
                 kind: evil(),
                 detail: evil(),
-                ..DamagedRecord::default()
+                ..CorruptRecord::default()
             }],
         },
         warnings: vec![evil()],
@@ -425,7 +425,7 @@ pub fn compare() -> CompareReport {
         ],
         shared_stages: a.stages.clone(),
         peak_memory_bytes: a.peak_memory_bytes,
-        damage: a.damage.clone(),
+        corruption: a.corruption.clone(),
         ..CompareReport::default()
     }
 }

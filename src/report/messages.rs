@@ -2,11 +2,11 @@
 
 use super::figures;
 use super::model::{
-    AgainstReport, BoilerplateReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
-    ExactRecall, Histogram, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter, Recall,
-    Report, SCurve, SearchCost, Sources,
+    AgainstReport, BoilerplateReport, CompareReport, Corpus, CorruptRecord, CorruptionCount,
+    CorruptionReport, ExactRecall, Histogram, LanguageCount, MemoryReport, Method, Outcome as Counts,
+    Parameter, Recall, Report, SCurve, SearchCost, Sources,
 };
-use crate::corpus::{Damage, DamageKind, EXTRACTOR, FileReading, Languages};
+use crate::corpus::{Corruption, CorruptionKind, EXTRACTOR, FileReading, Languages};
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
@@ -351,18 +351,18 @@ pub fn languages_warning(languages: &Languages) -> Option<String> {
     })
 }
 
-/// A sentence on damage and its cost.
-pub fn damage_messages(damage: &DamageReport) -> String {
-    let sections = counted(damage.total, "corrupt section", "corrupt sections");
-    let (cost, them) = (damage_cost(damage), plural(damage.total, "it", "them"));
+/// A sentence on corruption and its cost.
+pub fn corruption_messages(corruption: &CorruptionReport) -> String {
+    let sections = counted(corruption.total, "corrupt section", "corrupt sections");
+    let (cost, them) = (corruption_cost(corruption), plural(corruption.total, "it", "them"));
     format!("Skipped {sections} of the input: {cost}. The report lists {them}.")
 }
 
-/// The number of documents that damage costs, in words.
-pub fn damage_cost(damage: &DamageReport) -> String {
-    let lost = counted(damage.documents_lost, "document is", "documents are");
-    let unknown = counted(damage.unknown_losses, "section", "sections");
-    match (damage.documents_lost, damage.unknown_losses) {
+/// The number of documents that corruption costs, in words.
+pub fn corruption_cost(corruption: &CorruptionReport) -> String {
+    let lost = counted(corruption.documents_lost, "document is", "documents are");
+    let unknown = counted(corruption.unknown_losses, "section", "sections");
+    match (corruption.documents_lost, corruption.unknown_losses) {
         (_, 0) => format!("{lost} lost"),
         (0, _) => format!("the number of documents lost in {unknown} is unknown"),
         _ => format!("{lost} lost, and an unknown number in {unknown}"),
@@ -382,7 +382,7 @@ fn unread() -> &'static str {
     }
 }
 
-/// Warnings of input that is odd, but no damage: repaired texts, and texts that are null.
+/// Warnings of input that is odd, but no corruption: repaired texts, and texts that are null.
 pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
     let warning = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
         let total: u64 = files.clone().into_iter().map(count).sum();
@@ -445,46 +445,46 @@ fn lacking<'a>(
 /// A warning of the records of all files that have no text, and the fields of the first.
 fn records_without_text<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Option<String> {
     let records: u64 = files.clone().into_iter().map(|file| file.no_text).sum();
-    // Of very many pieces of damage, some are counted alone.
-    let mut damage = files.into_iter().flat_map(|file| &file.damage);
-    let first = damage.find(|piece| piece.kind == DamageKind::NoText);
+    // Of very many corrupt sections, some are counted alone.
+    let mut corruption = files.into_iter().flat_map(|file| &file.corruption);
+    let first = corruption.find(|piece| piece.kind == CorruptionKind::NoText);
     let first = first.map(|first| format!("; the first: {first}")).unwrap_or_default();
     let has = counted(records, "record or file has", "records or files have");
     (records > 0).then(|| format!("{has} no text where it is looked for, and were skipped{first}."))
 }
 
-/// The damaged input, with what showed only later.
-pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
+/// The corrupt input, with what showed only later.
+pub fn corruption(files: &[FileReading], later: &[Corruption]) -> CorruptionReport {
     /// Pieces that a report lists one by one.
     const LISTED: usize = 200;
     let mut by_kind: BTreeMap<String, u64> = BTreeMap::new();
-    let listed = || later.iter().chain(files.iter().flat_map(|file| &file.damage));
-    for damage in listed() {
-        *by_kind.entry(damage.kind.to_string()).or_default() += 1;
+    let listed = || later.iter().chain(files.iter().flat_map(|file| &file.corruption));
+    for corruption in listed() {
+        *by_kind.entry(corruption.kind.to_string()).or_default() += 1;
     }
-    let beyond: u64 = files.iter().map(|file| file.damaged - file.damage.len() as u64).sum();
+    let beyond: u64 = files.iter().map(|file| file.corrupt - file.corruption.len() as u64).sum();
     if beyond > 0 {
         *by_kind.entry("not listed one by one".to_owned()).or_default() += beyond;
     }
     let mut by_kind: Vec<_> =
-        by_kind.into_iter().map(|(kind, records)| DamageCount { kind, records }).collect();
+        by_kind.into_iter().map(|(kind, records)| CorruptionCount { kind, records }).collect();
     by_kind.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.kind.cmp(&b.kind)));
-    DamageReport {
-        total: later.len() as u64 + files.iter().map(|file| file.damaged).sum::<u64>(),
-        documents_lost: later.iter().filter_map(|damage| damage.documents).sum::<u64>()
+    CorruptionReport {
+        total: later.len() as u64 + files.iter().map(|file| file.corrupt).sum::<u64>(),
+        documents_lost: later.iter().filter_map(|corruption| corruption.documents).sum::<u64>()
             + files.iter().map(|file| file.documents_lost).sum::<u64>(),
-        unknown_losses: later.iter().filter(|damage| damage.documents.is_none()).count() as u64
+        unknown_losses: later.iter().filter(|corruption| corruption.documents.is_none()).count() as u64
             + files.iter().map(|file| file.unknown_losses).sum::<u64>(),
         by_kind,
         listed: listed()
             .take(LISTED)
-            .map(|damage| DamagedRecord {
-                file: damage.path.display().to_string(),
-                record: damage.record,
-                offset: Some(damage.offset),
-                documents: damage.documents,
-                kind: damage.kind.to_string(),
-                detail: damage.detail.clone(),
+            .map(|corruption| CorruptRecord {
+                file: corruption.path.display().to_string(),
+                record: corruption.record,
+                offset: Some(corruption.offset),
+                documents: corruption.documents,
+                kind: corruption.kind.to_string(),
+                detail: corruption.detail.clone(),
             })
             .collect(),
     }
@@ -620,10 +620,10 @@ pub fn recall_warning(
 /// Why there is no document to work on.
 pub fn why_none(read: &[FileReading]) -> String {
     let files = counted(read.len() as u64, "file was", "files were");
-    let damaged = read.iter().map(|file| file.damaged).sum();
-    match read.iter().flat_map(|file| &file.damage).next() {
+    let corrupt = read.iter().map(|file| file.corrupt).sum();
+    match read.iter().flat_map(|file| &file.corruption).next() {
         Some(first) => {
-            let pieces = counted(damaged, "piece of damage", "pieces of damage");
+            let pieces = counted(corrupt, "corrupt section", "corrupt sections");
             format!("{files} read, {pieces}; the first: {first}")
         }
         None => match odd_input_warnings(read).first() {
@@ -976,8 +976,8 @@ pub fn closing(report: &Report) -> String {
     if let Some(against) = &report.against {
         text.push_str(&format!("\n{}", held_against(against)));
     }
-    if report.damage.total > 0 {
-        text.push_str(&format!("\n{}", damage_messages(&report.damage)));
+    if report.corruption.total > 0 {
+        text.push_str(&format!("\n{}", corruption_messages(&report.corruption)));
     }
     text
 }

@@ -90,7 +90,7 @@ pub struct Report {
     /// not give it.
     pub missing: Option<f64>,
     /// Input that could not be read.
-    pub damage: DamageReport,
+    pub corruption: CorruptionReport,
     /// The warnings, a sentence each.
     pub warnings: Vec<String>,
     /// One row per input file.
@@ -355,7 +355,7 @@ pub struct CompareReport {
     /// Largest resident set of the process, where the system tells.
     pub peak_memory_bytes: Option<u64>,
     /// Input that could not be read.
-    pub damage: DamageReport,
+    pub corruption: CorruptionReport,
     /// The warnings, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -664,32 +664,32 @@ pub struct SearchCost {
 /// Input that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DamageReport {
-    /// Pieces of damage.
+pub struct CorruptionReport {
+    /// Corrupt sections.
     pub total: u64,
     /// Documents that are lost by them, where that can be known; 0 in earlier reports.
     pub documents_lost: u64,
-    /// Pieces of damage whose cost in documents is not known; 0 in earlier reports.
+    /// Corrupt sections whose cost in documents is not known; 0 in earlier reports.
     pub unknown_losses: u64,
     /// The number of each kind, most first.
-    pub by_kind: Vec<DamageCount>,
+    pub by_kind: Vec<CorruptionCount>,
     /// The first of them.
-    pub listed: Vec<DamagedRecord>,
+    pub listed: Vec<CorruptRecord>,
 }
 
-/// Damaged records of one kind.
+/// Corrupt records of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DamageCount {
+pub struct CorruptionCount {
     /// The kind in words.
     pub kind: String,
     /// Records of that kind.
     pub records: u64,
 }
 
-/// One damaged record.
+/// One corrupt record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DamagedRecord {
+pub struct CorruptRecord {
     /// The file.
     pub file: String,
     /// Position of the record in the file, counted from 0, where known.
@@ -751,8 +751,8 @@ pub struct FileRow {
     /// The last file that these are in, where they are in several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_to: Option<String>,
-    /// Damaged records in it.
-    pub damaged: u64,
+    /// Corrupt records in it.
+    pub corrupt: u64,
     /// Records in it that hold a document in a form that is not read.
     pub unread: u64,
 }

@@ -2,7 +2,7 @@
 //!
 //! Both begin like every binary file of ours, with magic, kind, version and a header, whose checksum follows.
 //! Then come records up to the end of the file, as a log grows. A file that ends within a record was being
-//! written when its process or its machine ended; that record is lost, and nothing else. A damaged record is
+//! written when its process or its machine ended; that record is lost, and nothing else. A corrupt record is
 //! passed over, and the next whole one looked for.
 
 use super::SeenParams;
@@ -82,8 +82,8 @@ pub(super) struct Passed {
     pub(super) whole: u64,
     /// Bytes behind it, of a record that was being written.
     pub(super) cut: u64,
-    /// Where damaged records begin, and how many bytes were passed over.
-    pub(super) damaged: Vec<(u64, u64)>,
+    /// Where corrupt records begin, and how many bytes were passed over.
+    pub(super) corrupt: Vec<(u64, u64)>,
     /// Records read.
     pub(super) records: u64,
     /// The pages that the end of a snapshot promises.
@@ -212,7 +212,7 @@ pub(super) fn read(
                 continue;
             }
             if found > good {
-                passed.damaged.push((passed.whole, (found - good) as u64));
+                passed.corrupt.push((passed.whole, (found - good) as u64));
             }
             passed.whole += (end - good) as u64;
             (at, good) = (end, end);
@@ -221,7 +221,7 @@ pub(super) fn read(
         match begins_a_frame(left) {
             true => passed.cut = left.len() as u64,
             // What a process that ends leaves is the beginning of what it wrote.
-            false => passed.damaged.push((passed.whole, left.len() as u64)),
+            false => passed.corrupt.push((passed.whole, left.len() as u64)),
         }
         break;
     }

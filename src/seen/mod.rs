@@ -452,9 +452,9 @@ impl Seen {
     /// Tells what is wrong with a file.
     fn report_passed(&mut self, path: &Path, part: Part, passed: &Passed, writes: bool) {
         let path = path.display();
-        for (offset, bytes) in &passed.damaged {
+        for (offset, bytes) in &passed.corrupt {
             self.notes.push(format!(
-                "{path}, byte {offset}: {bytes} bytes are damaged and were passed over; what stood there is forgotten: pages \
+                "{path}, byte {offset}: {bytes} bytes are corrupt and were passed over; what stood there is forgotten: pages \
                  that were stored are gone, pages that were removed are back"
             ));
         }
@@ -493,7 +493,7 @@ impl Seen {
                 if !wanted {
                     let path = path.display();
                     self.notes
-                        .push(format!("{path}: its tables are damaged; they were made anew from the pages"));
+                        .push(format!("{path}: its tables are corrupt; they were made anew from the pages"));
                 }
                 (self.places, self.names, self.seen) = (places, names, seen);
                 for record in others {
@@ -533,7 +533,7 @@ impl Seen {
                 self.requests.doubt_given();
             }
             Record::Withdrawn { kept, taken } => {
-                // Where a damaged record had said that pages before were delivered, those are not among them.
+                // Where a corrupt record had said that pages before were delivered, those are not among them.
                 let before = undelivered.len().saturating_sub(taken as usize);
                 let withdrawn = undelivered.split_off(before.max(kept as usize).min(undelivered.len()));
                 self.undo(withdrawn.into_iter());
@@ -586,7 +586,7 @@ impl Seen {
         // What a process that ended while it wrote a snapshot has left, with names that may be removed by now.
         sweep(&self.folder);
         let Replay { removals, doubts, .. } = replay;
-        let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
+        let corrupt = last.as_ref().is_some_and(|last| !last.passed.corrupt.is_empty());
         let (number, length) = match last {
             Some(LastFile { part: Part::Log(number), passed }) => (number, passed.whole),
             other => {
@@ -631,8 +631,8 @@ impl Seen {
             Record::NotClosed.frame(&mut frame);
             self.writer()?.log.append(&frame)?;
         }
-        if damaged {
-            // So that damage is reported once, and what is left is whole again.
+        if corrupt {
+            // So that corruption is reported once, and what is left is whole again.
             self.snapshot()?;
         }
         Ok(())
@@ -643,7 +643,7 @@ impl Seen {
         &self.params
     }
 
-    /// Notes on how the index was opened: damage, answers in doubt.
+    /// Notes on how the index was opened: corruption, answers in doubt.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -1273,7 +1273,7 @@ impl Seen {
     /// how many of them were not here.
     ///
     /// # Errors
-    /// If it cannot be read or is damaged, if its pages were sketched in another way, and as [`commit`](Self::commit).
+    /// If it cannot be read or is corrupt, if its pages were sketched in another way, and as [`commit`](Self::commit).
     /// What was committed before stays.
     pub fn import(&mut self, path: &Path) -> Result<usize> {
         let before = self.len();
@@ -1281,7 +1281,7 @@ impl Seen {
             let other = Self::open(path, Access::Read, None)?;
             self.takes(path, &other.params)?;
             if let Some(note) = other.notes.first() {
-                return Err(damaged_import(path, note));
+                return Err(corrupt_import(path, note));
             }
             for document in other.index.documents() {
                 let sketches = other.params.settings.sketches;
@@ -1301,8 +1301,8 @@ impl Seen {
             _ => Ok(()),
         })?;
         self.acknowledge()?;
-        if !passed.damaged.is_empty() || passed.cut > 0 || passed.promised.is_none() {
-            return Err(damaged_import(path, "some of its pages cannot be read; the others are taken over"));
+        if !passed.corrupt.is_empty() || passed.cut > 0 || passed.promised.is_none() {
+            return Err(corrupt_import(path, "some of its pages cannot be read; the others are taken over"));
         }
         Ok(self.len() - before)
     }
@@ -1487,7 +1487,7 @@ struct LastFile {
     passed: Passed,
 }
 
-fn damaged_import(path: &Path, got: &str) -> Error {
+fn corrupt_import(path: &Path, got: &str) -> Error {
     wrong(path, "the pages", "all of them, whole", got, "export the index again")
 }
 
@@ -1583,8 +1583,8 @@ pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
     inspection.fact("features", params.settings.features);
     inspection.fact("feature hash", params.settings.feature_hash.name());
     inspection.fact("seed", params.settings.seed);
-    if passed.promised != Some(pages) || !passed.damaged.is_empty() || passed.cut > 0 {
-        inspection.problem("it is damaged or cut: not all of its pages can be read".to_owned());
+    if passed.promised != Some(pages) || !passed.corrupt.is_empty() || passed.cut > 0 {
+        inspection.problem("it is corrupt or cut: not all of its pages can be read".to_owned());
     }
     Ok(inspection)
 }

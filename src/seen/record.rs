@@ -15,7 +15,7 @@ use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
 use simflip_core::index::Rows;
 use std::sync::Arc;
 
-/// The first bytes of a frame, by which the next one can be found behind a damaged one.
+/// The first bytes of a frame, by which the next one can be found behind a corrupt one.
 pub(super) const MARK: [u8; 2] = [0xf1, 0x1d];
 
 /// Bytes of a frame in front of its record.
@@ -416,7 +416,7 @@ pub(super) fn frame_again(bytes: &[u8], seen: u64, sketches: Sketches, out: &mut
 /// Where the time stands in the record of a page: behind its kind, its digest and the number of its features.
 const SEEN_AT: usize = 1 + size_of::<u128>() + size_of::<u32>();
 
-/// The frame at the beginning of these bytes, if it is that of the page with this text. It may be damaged.
+/// The frame at the beginning of these bytes, if it is that of the page with this text. It may be corrupt.
 pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<&[u8]> {
     let (length, _) = frame_of(bytes.get(..HEAD)?)?;
     let frame = bytes.get(..HEAD + length)?;

@@ -10,7 +10,7 @@ use super::sketch::{Shard, report_broken};
 use super::sketches::{self, DocumentRows, Folder, FolderInput};
 use super::{names, odd_length, printed_bytes, workplace};
 use crate::corpus::{
-    Damage, DiscoverOptions, Input, InputMark, KeptFiles, KeptJob, ReadOptions, discover_all,
+    Corruption, DiscoverOptions, Input, InputMark, KeptFiles, KeptJob, ReadOptions, discover_all,
 };
 use crate::document::DocId;
 use crate::error::{Error, Result};
@@ -395,8 +395,8 @@ impl Unit<'_> {
             fs::rename(&from, job.out.join(&to)).map_err(|error| Error::io(job.out.join(&to), error))?;
             files.push(to);
         }
-        lost.iter().take(3).for_each(|damage| progress.note(&damage.to_string()));
-        let documents_lost: u64 = lost.iter().map(|damage| damage.documents.unwrap_or(1)).sum();
+        lost.iter().take(3).for_each(|corruption| progress.note(&corruption.to_string()));
+        let documents_lost: u64 = lost.iter().map(|corruption| corruption.documents.unwrap_or(1)).sum();
         let written = FileNote {
             input,
             others,
@@ -413,7 +413,7 @@ impl Unit<'_> {
     }
 
     /// Writes the documents that stay, so many of each input, and tells of those that cannot be read any more.
-    fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Damage>> {
+    fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Corruption>> {
         let places = self.inputs.iter().map(|&(_, place)| place);
         let files: BTreeSet<usize> = places.clone().map(|place| self.folder.inputs[place].file).collect();
         files.into_iter().try_for_each(|file| self.folder.files[file].check())?;

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Looks at a file that a stage wrote, without holding it in memory; none for other kinds.
 ///
 /// # Errors
-/// If it cannot be read or is damaged where nothing of it can be trusted.
+/// If it cannot be read or is corrupt where nothing of it can be trusted.
 pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
     Some(match kind {
         SKETCHES => sketches::check(path),

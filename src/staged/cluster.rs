@@ -8,7 +8,7 @@ use super::join::{ClusterJob, Edges, Joining};
 use super::keep_order::{OfFiles, sources};
 use super::record::{Assignment, Edge};
 use super::sketches::Folder;
-use super::{belongs_to, odd_length, unless_damaged};
+use super::{belongs_to, odd_length, unless_corrupt};
 use crate::error::{Error, Result};
 use crate::format::{self, ASSIGNMENTS, Body, Kind, NewBinary, PAIRS};
 use crate::inspection::Inspection;
@@ -81,7 +81,7 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 /// Clusters the documents whose edges are in a folder of sketches, unless that was done.
 ///
 /// # Errors
-/// If a band is not joined yet, a file is damaged, the memory is too little, or the linkage needs all pairs of
+/// If a band is not joined yet, a file is corrupt, the memory is too little, or the linkage needs all pairs of
 /// a cluster at once.
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let (folder, files, memory) = job.open(progress)?;
@@ -115,13 +115,13 @@ pub(super) fn cluster_joined(
     }
 }
 
-/// The clusters that are there already, unless they are damaged.
+/// The clusters that are there already, unless they are corrupt.
 fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> Result<Option<Clustered>> {
     let read = || {
         let counts = open(folder, grouping)?.0.counts;
         pairs(folder, grouping).map(|_| counts)
     };
-    unless_damaged(read(), progress)
+    unless_corrupt(read(), progress)
 }
 
 /// The clusters of some sketches, checked.

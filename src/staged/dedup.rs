@@ -564,7 +564,7 @@ impl StagedRun<'_> {
         let sketch = SketchJob {
             options: job.read_options(),
             out: folder.to_path_buf(),
-            // What a machine that went down has damaged is made again.
+            // What a machine that went down has corrupted is made again.
             force: true,
             settings: self.sketched.clone(),
             boilerplate: boilerplate.clone(),

@@ -30,7 +30,7 @@ pub fn settings_of(path: &Path) -> Result<Settings> {
 /// Hands over the documents of a file of sketches, or of all those of a folder, in the order of files and places.
 ///
 /// # Errors
-/// If a file cannot be read or is damaged, and as `each`. Files are checked before their first document is handed over.
+/// If a file cannot be read or is corrupt, and as `each`. Files are checked before their first document is handed over.
 pub fn documents_of(path: &Path, mut each: impl FnMut(SketchedDocument) -> Result<()>) -> Result<()> {
     for file in files_of(path)?.0 {
         if file.header.reading.boilerplate.is_some() {

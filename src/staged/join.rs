@@ -11,7 +11,7 @@ use super::sketch::Shard;
 use super::sketches::Folder;
 use super::sorter::Merge;
 use super::store::{Copies, SketchStore, held};
-use super::{Budget, belongs_to, odd_length, unless_damaged, workplace};
+use super::{Budget, belongs_to, odd_length, unless_corrupt, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, EDGES, NewBinary, wrong};
 use crate::inspection::Inspection;
@@ -89,7 +89,7 @@ struct EdgesHeader {
 /// what is there already.
 ///
 /// # Errors
-/// If a file of sketches is damaged, or they are of different settings; if the memory is too little for so many
+/// If a file of sketches is corrupt, or they are of different settings; if the memory is too little for so many
 /// documents; or if a file cannot be written. What was finished before stays.
 pub fn join(job: &ClusterJob, shard: Shard, progress: &dyn Progress) -> Result<Joined> {
     let (folder, files, memory) = job.open(progress)?;
@@ -221,7 +221,7 @@ impl<'a> Joining<'a> {
         file.finish()
     }
 
-    /// A file of edges that is there already, checked. One that is damaged is as none.
+    /// A file of edges that is there already, checked. One that is corrupt is as none.
     fn edges_there(&self, band: usize) -> Result<Option<(Statistics, Body)>> {
         let path = self.edges_path(band);
         let read = || {
@@ -231,7 +231,7 @@ impl<'a> Joining<'a> {
             body.check()?;
             Ok((header.statistics, body))
         };
-        unless_damaged(read(), self.progress)
+        unless_corrupt(read(), self.progress)
     }
 
     /// The edges of all bands, checked, and what they took.
@@ -290,7 +290,7 @@ pub fn in_range(path: &Path, document: u64, documents: u64) -> Result<u64> {
         return Ok(document);
     }
     let (expected, got) = (format!("below {documents}"), document.to_string());
-    Err(wrong(path, "a document's number", expected, got, "the file is damaged; make it again"))
+    Err(wrong(path, "a document's number", expected, got, "the file is corrupt; make it again"))
 }
 
 /// A body as a source of records.

@@ -196,7 +196,7 @@ fn sorted(folder: &Folder, keep: &Keep, files: &OfFiles, work: &Path, budget: &B
     let (mut digests, mut lengths, mut features) = (vec![], vec![], vec![]);
     let (mut scores, mut record) = (vec![], vec![]);
     for (at, file) in folder.files.iter().enumerate() {
-        // What was damaged since the join must not decide who stays.
+        // What was corrupted since the join must not decide who stays.
         file.check()?;
         let mut names = if needs_names { Some(file.each_name()?) } else { None };
         let is_new = at < folder.new_files;

@@ -110,7 +110,7 @@ fn workplace(place: &Path) -> Result<Unfinished> {
 /// An error for a body that is not as long as its header says.
 fn odd_length(path: &Path, kind: Kind, got: u64) -> Error {
     let expected = format!("that of whole {}", kind.name);
-    wrong(path, "the body's length", expected, format!("{got} bytes"), "the file is damaged; make it again")
+    wrong(path, "the body's length", expected, format!("{got} bytes"), "the file is corrupt; make it again")
 }
 
 /// Refuses a file that is in the folder of what follows from some sketches and does not follow from them.
@@ -122,8 +122,8 @@ fn belongs_to(path: &Path, does: bool) -> Result<()> {
     Err(wrong(path, "the sketches", expected, got, "remove the file, and give the command again"))
 }
 
-/// None for a file that is missing. One that is damaged is taken for such, which is said: what made it makes it again.
-fn unless_damaged<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
+/// None for a file that is missing. One that is corrupt is taken for such, which is said: what made it makes it again.
+fn unless_corrupt<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
     match read {
         Err(error @ Error::Format { .. }) => {
             progress.note(&format!("{error}. It counts as missing"));

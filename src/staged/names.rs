@@ -135,7 +135,7 @@ impl<'a> Names<'a> {
 /// The names one after the other, with a block in memory at a time.
 ///
 /// # Errors
-/// If it cannot be read, is damaged, or is of other input files or of another number of documents; of damage within a
+/// If it cannot be read, is corrupt, or is of other input files or of another number of documents; of corruption within a
 /// block when that is come to.
 pub fn each(
     path: &Path,
@@ -174,7 +174,7 @@ fn blocks(header: NamesHeader, body: &Body) -> Result<impl Iterator<Item = Resul
     let broken = move || {
         let (expected, got) =
             ("names of as many documents as the header says".to_owned(), "others".to_owned());
-        wrong(&path, "the body", expected, got, "the file is damaged; sketch the input again")
+        wrong(&path, "the body", expected, got, "the file is corrupt; sketch the input again")
     };
     let (mut ends, mut start, mut documents) = (header.ends.into_iter(), 0, 0);
     let mut next = move || {

@@ -6,7 +6,7 @@ use super::reading::{Read, read_reading, reading_of, write_reading};
 use super::sketches::{self, ReadingRules, SketchFile, SketchedInput};
 use super::spilled::Scratch;
 use super::working::remove_file;
-use super::{printed_bytes, unless_damaged};
+use super::{printed_bytes, unless_corrupt};
 use crate::boilerplate::{Boilerplate, GroupBy};
 use crate::corpus::{
     DiscoverOptions, FileReading, Input, InputMark, Needed, ReadOptions, check_fields, discover_all,
@@ -38,7 +38,7 @@ pub struct SketchJob {
     /// The folder for files of sketches; it is made if it is not there.
     pub out: PathBuf,
     /// True if sketches that do not fit are made again, of other settings or of a file that has changed; and if all of
-    /// each file of sketches is read, for damage that its length does not tell.
+    /// each file of sketches is read, for corruption that its length does not tell.
     pub force: bool,
     /// Memory that documents may take; what does not fit goes to disk. `None` for a share of what there is.
     pub memory: Option<u64>,
@@ -108,8 +108,8 @@ pub struct Sketched {
     pub there: u64,
     /// Documents of all of them.
     pub documents: u64,
-    /// Pieces of damage met in them.
-    pub damaged: u64,
+    /// Corrupt sections met in them.
+    pub corrupt: u64,
 }
 
 /// Sketches each input file into a file of its own, and small ones together into one; passes over what is there
@@ -184,12 +184,12 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         // Unless something was finished.
         let _ = fs::remove_dir(&job.out);
     }
-    let mut sketched = Sketched { files, damaged: broken.len() as u64, ..Sketched::default() };
+    let mut sketched = Sketched { files, corrupt: broken.len() as u64, ..Sketched::default() };
     let mut read = Vec::new();
     for made in done? {
         sketched.there += made.there;
         sketched.documents += made.documents;
-        sketched.damaged += made.damaged;
+        sketched.corrupt += made.corrupt;
         read.extend(made.read.into_iter().flat_map(|read| read.files));
     }
     messages::odd_input_warnings(&read).iter().for_each(|message| progress.note(message));
@@ -248,14 +248,14 @@ struct Made {
     /// Inputs whose sketches were there.
     there: u64,
     documents: u64,
-    damaged: u64,
+    corrupt: u64,
     /// The outcome of reading them, if they were read now, or that was kept.
     read: Option<Read>,
 }
 
 /// Sketches these files, with so much memory for the documents of each thread, passing over what is there already, and
 /// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened is
-/// damage, and has no sketches.
+/// corruption, and has no sketches.
 pub(super) fn sketch_files(
     job: &SketchJob,
     inputs: &[Input],
@@ -278,7 +278,7 @@ pub(super) fn sketch_files(
         if made.there > 0 {
             for (file, input) in of_bundle.files.iter_mut().zip(*bundle) {
                 file.path.clone_from(&input.path);
-                file.damage_messages().iter().for_each(|message| progress.note(message));
+                file.corruption_messages().iter().for_each(|message| progress.note(message));
             }
         }
         of_whole.append(&mut of_bundle.files);
@@ -330,7 +330,11 @@ impl<'a> Sketching<'a> {
         let (settings, boilerplate) = (&job.settings, job.boilerplate.as_deref());
         let reading = InputReading { settings, scored, boilerplate, rooms, scratch };
         let parts = reading.read(inputs, options, &|bytes| progress.advance(bytes))?;
-        parts.files.iter().flat_map(FileReading::damage_messages).for_each(|message| progress.note(&message));
+        parts
+            .files
+            .iter()
+            .flat_map(FileReading::corruption_messages)
+            .for_each(|message| progress.note(&message));
         Ok(parts)
     }
 
@@ -342,9 +346,9 @@ impl<'a> Sketching<'a> {
             let kept = || self.keeps_reading.then(|| read_reading(&path)).transpose();
             match self.fitting(&path, &marks).and_then(|file| Ok((file, kept()?))) {
                 Ok((Some(file), read)) => {
-                    let (documents, damaged) = (file.header.documents, file.header.damaged);
+                    let (documents, corrupt) = (file.header.documents, file.header.corrupt);
                     self.progress.advance(inputs.iter().map(Input::stored_bytes).sum());
-                    return Ok(Made { there: inputs.len() as u64, documents, damaged, read });
+                    return Ok(Made { there: inputs.len() as u64, documents, corrupt, read });
                 }
                 Ok((None, _)) => {}
                 Err(_) if (job.force || self.keeps_reading) && format::is_of_kind(&path, SKETCHES) => {}
@@ -354,8 +358,8 @@ impl<'a> Sketching<'a> {
         let scratch = Scratch::beside(&path);
         let mut parts = self.read(inputs, &scratch)?;
         let read = Read::of(&parts);
-        let (documents, damaged) =
-            (parts.layout.documents, parts.files.iter().map(|file| file.damaged).sum());
+        let (documents, corrupt) =
+            (parts.layout.documents, parts.files.iter().map(|file| file.corrupt).sum());
         let (in_order, names) = parts.in_order()?;
         for (input, mark) in inputs.iter().zip(&marks) {
             if InputMark::of(input)? != *mark {
@@ -370,16 +374,16 @@ impl<'a> Sketching<'a> {
             write_reading(&path, &read)?;
         }
         parts.write_sketches(in_order, &path, &job.settings, rules.clone(), marks)?;
-        Ok(Made { there: 0, documents, damaged, read: Some(read) })
+        Ok(Made { there: 0, documents, corrupt, read: Some(read) })
     }
 
-    /// The file of sketches that is there, if it is what this run would make; none if it is damaged, or of other inputs
+    /// The file of sketches that is there, if it is what this run would make; none if it is corrupt, or of other inputs
     /// beside some of these, which were bundled in another way.
     fn fitting(&self, path: &Path, marks: &[InputMark]) -> Result<Option<SketchFile>> {
         let opened = match SketchFile::open(path) {
             // A file that does not even begin as sketches is not ours to replace.
             Err(error) if !format::is_of_kind(path, SKETCHES) => return Err(error),
-            opened => unless_damaged(opened, self.progress)?,
+            opened => unless_corrupt(opened, self.progress)?,
         };
         let Some(file) = opened else { return Ok(None) };
         let advice = "name another folder for sketches, or give --force to make these again";
@@ -399,7 +403,7 @@ impl<'a> Sketching<'a> {
             return Err(wrong(path, "the input", expected, got, advice));
         }
         let check = || match self.job.force || self.keeps_reading {
-            // All of it is read, for what is damaged anywhere is to be made again.
+            // All of it is read, for what is corrupt anywhere is to be made again.
             true => {
                 file.check()?;
                 file.each_name()?.try_for_each(|named| named.map(drop))
@@ -408,7 +412,7 @@ impl<'a> Sketching<'a> {
                 super::names::open(&path.with_extension("names"), &header.paths(), header.documents).map(drop)
             }
         };
-        let checked = unless_damaged(check(), self.progress)?;
+        let checked = unless_corrupt(check(), self.progress)?;
         Ok(checked.map(|()| file))
     }
 }

@@ -49,8 +49,8 @@ pub struct SketchHeader {
     /// Bytes of the longest record, if they are more than buffers have anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<u64>,
-    /// Pieces of damage met.
-    pub damaged: u64,
+    /// Corrupt sections met.
+    pub corrupt: u64,
     /// Places in the inputs where records come that turned out to be no documents. The last of the body has each of
     /// them: the place of the document behind (8 bytes) and the number of records (4).
     gaps: u64,
@@ -137,7 +137,7 @@ impl Parts<'_> {
             documents: self.layout.documents,
             text_bytes: self.text_bytes,
             longest: Some(self.longest).filter(|&longest| is_long(longest)),
-            damaged: self.files.iter().map(|file| file.damaged).sum(),
+            corrupt: self.files.iter().map(|file| file.corrupt).sum(),
             gaps: gaps.len() / GAP,
             hashes: self.hashes,
         };
@@ -194,7 +194,7 @@ impl SketchFile {
                 "the number of documents",
                 expected,
                 got,
-                "the file is damaged; make it again",
+                "the file is corrupt; make it again",
             ));
         }
         Ok(Self { header, layout, body })
@@ -578,7 +578,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("input bytes", header.inputs.iter().map(|input| input.mark.bytes).sum::<u64>());
     inspection.fact("documents", header.documents);
     inspection.fact("text bytes", header.text_bytes);
-    inspection.fact("damaged", header.damaged);
+    inspection.fact("corrupt", header.corrupt);
     inspection.fact("bytes a document", file.layout.width());
     inspection.fact("seed", header.settings.seed);
     inspection.fact("hash of texts", &header.digest);

@@ -195,7 +195,7 @@ fn facts(folder: &Path, [from, to]: [&str; 2]) -> Value {
     }
     strip(&mut report);
     let fields = report.as_object_mut().expect("fields");
-    let of_documents = ["corpus", "damage", "files", "lost_by_source", "outcome", "sample_pairs", "warnings"];
+    let of_documents = ["corpus", "corruption", "files", "lost_by_source", "outcome", "sample_pairs", "warnings"];
     fields.retain(|name, _| of_documents.contains(&&**name));
     assert_eq!(fields.len(), of_documents.len());
     report
@@ -328,7 +328,7 @@ fn stages_come_to_the_same_and_read_each_byte_once() {
 }
 
 #[test]
-fn damage_is_that_of_files() {
+fn corruption_is_that_of_files() {
     let (files, out) = (Files::empty(), tempfile::tempdir().expect("a folder"));
     let specimens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specimens");
     for entry in fs::read_dir(specimens).expect("a folder") {

@@ -19,7 +19,7 @@ use super::columns::{ValueColumn, ValueKind};
 use super::footer::FOOTER_CAP;
 use super::guard::guarded;
 use super::stored::Stored;
-use crate::corpus::damage::{DamageCause, DamageKind, unreadable};
+use crate::corpus::corruption::{CorruptionCause, CorruptionKind, unreadable};
 use crate::corpus::filetype::ARROW_MAGIC;
 
 /// The place of a message, and the number of bytes of its head and of its body.
@@ -49,15 +49,15 @@ pub(super) struct Messages {
     /// The compression of bodies.
     pub compression: Option<CompressionType>,
     /// Why nothing is read from an offset on, and the rows that are lost, if that is known.
-    pub end: Option<(u64, DamageCause, Option<u64>)>,
+    pub end: Option<(u64, CorruptionCause, Option<u64>)>,
 }
 
 fn corrupt(what: impl ToString) -> ParquetError {
     ParquetError::General(what.to_string())
 }
 
-fn undecoded(why: impl Display) -> DamageCause {
-    (DamageKind::Corrupt, format!("a message does not decode: {why}"))
+fn undecoded(why: impl Display) -> CorruptionCause {
+    (CorruptionKind::Undecodable, format!("a message does not decode: {why}"))
 }
 
 /// The message that stands in bytes behind its length.
@@ -68,14 +68,14 @@ fn message(head: &[u8]) -> Result<Message<'_>, String> {
 }
 
 /// Bytes of a message's body.
-fn body_of(message: &Message<'_>) -> Result<u64, DamageCause> {
+fn body_of(message: &Message<'_>) -> Result<u64, CorruptionCause> {
     u64::try_from(message.bodyLength()).map_err(|_| undecoded("a body of less than no bytes"))
 }
 
 /// The head of the message at an offset: of bytes, `None` behind the last one.
-fn head_at(stored: &Stored, at: u64) -> Result<Option<Vec<u8>>, DamageCause> {
+fn head_at(stored: &Stored, at: u64) -> Result<Option<Vec<u8>>, CorruptionCause> {
     let end = stored.length;
-    let cut = || (DamageKind::Truncated, "the file ends inside a message".to_owned());
+    let cut = || (CorruptionKind::Truncated, "the file ends inside a message".to_owned());
     let start = stored.bytes(at, end.saturating_sub(at).min(8)).map_err(unreadable)?.ok_or_else(cut)?;
     // Before version 0.15 of Arrow nothing stood before the length.
     let (length, before) = match *start {
@@ -89,7 +89,7 @@ fn head_at(stored: &Stored, at: u64) -> Result<Option<Vec<u8>>, DamageCause> {
         return Ok(None);
     }
     if length > FOOTER_CAP {
-        return Err((DamageKind::Corrupt, format!("the head of a message of {length} bytes")));
+        return Err((CorruptionKind::Undecodable, format!("the head of a message of {length} bytes")));
     }
     if length > end - at {
         return Err(cut());
@@ -112,8 +112,8 @@ impl Messages {
     /// before says, too.
     ///
     /// # Errors
-    /// The damage that keeps the file from being read.
-    pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
+    /// The corruption that keeps the file from being read.
+    pub fn of(stored: &Stored) -> Result<Self, CorruptionCause> {
         let end = stored.length;
         let head = stored.bytes(0, end.min(64)).map_err(unreadable)?.unwrap_or_default();
         // That of a file that is cut may be, too.
@@ -123,10 +123,10 @@ impl Messages {
         let mut at = if is_file { (8..64).step_by(8).find(starts).unwrap_or(64) as u64 } else { 0 };
         let first = if at < end { head_at(stored, at)? } else { None };
         let first =
-            first.ok_or_else(|| (DamageKind::Truncated, "the file ends before its schema".to_owned()))?;
+            first.ok_or_else(|| (CorruptionKind::Truncated, "the file ends before its schema".to_owned()))?;
         let message = message(&first).map_err(undecoded)?;
         let Some(schema) = message.header_as_schema() else {
-            return Err((DamageKind::Corrupt, "the first message is not a schema".to_owned()));
+            return Err((CorruptionKind::Undecodable, "the first message is not a schema".to_owned()));
         };
         let schema = guarded(|| schema_of(schema)).map_err(|(_, why)| undecoded(why))?;
         at = at.saturating_add(first.len() as u64).saturating_add(body_of(&message)?);
@@ -143,11 +143,11 @@ impl Messages {
                     }
                     let why = "the footer is missing; the record batches before it are read".to_owned();
                     // Behind the mark of the end there is none.
-                    ((DamageKind::Truncated, why), (at < end).then_some(0))
+                    ((CorruptionKind::Truncated, why), (at < end).then_some(0))
                 }
                 Ok(false) if at.saturating_add(8) < end => {
                     let why = "bytes behind the end of the stream; cut the file into its streams".to_owned();
-                    ((DamageKind::Malformed, why), None)
+                    ((CorruptionKind::Malformed, why), None)
                 }
                 Ok(false) => break None,
                 Err(flaw) => (flaw, None),
@@ -163,12 +163,12 @@ impl Messages {
     }
 
     /// Takes the next message; false behind the last one.
-    fn next(&mut self, stored: &Stored, at: &mut u64) -> Result<bool, DamageCause> {
+    fn next(&mut self, stored: &Stored, at: &mut u64) -> Result<bool, CorruptionCause> {
         let Some(head) = head_at(stored, *at)? else { return Ok(false) };
         let message = message(&head).map_err(undecoded)?;
         let place = MessagePlace { offset: *at, head: head.len() as u64, body: body_of(&message)? };
         if place.body > stored.length - *at - place.head {
-            return Err((DamageKind::Truncated, "the file ends inside a record batch".to_owned()));
+            return Err((CorruptionKind::Truncated, "the file ends inside a record batch".to_owned()));
         }
         if let Some(batch) = message.header_as_record_batch() {
             let rows =
@@ -179,7 +179,7 @@ impl Messages {
             self.dictionaries.push(place);
         } else if message.header_as_schema().is_some() {
             let why = "a second schema; cut the file into its streams".to_owned();
-            return Err((DamageKind::Malformed, why));
+            return Err((CorruptionKind::Malformed, why));
         }
         *at += place.bytes();
         Ok(true)

@@ -18,7 +18,7 @@ use super::layout::Contents;
 use super::ranges;
 use super::stored::Stored;
 use crate::Error;
-use crate::corpus::damage::Damage;
+use crate::corpus::corruption::Corruption;
 use crate::corpus::kept::{Kept, KeptFile, NumberedFiles, Target};
 use crate::corpus::write::KeptJob;
 
@@ -85,14 +85,14 @@ impl<'a> ArrowOutput<'a> {
     }
 }
 
-/// Writes the kept rows of Arrow inputs. A record batch that turns out to be damaged is left out, and named in
+/// Writes the kept rows of Arrow inputs. A record batch that turns out to be corrupt is left out, and named in
 /// [`Kept::lost`].
 ///
 /// # Errors
 /// As [`KeptJob::write`].
 pub(crate) fn write_arrow(job: &KeptJob<'_>, target: &Target) -> crate::Result<Kept> {
     let failed = |error: ParquetError| Error::io(&target.path, io::Error::other(error));
-    let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Damage>) = (None, Vec::new());
+    let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Corruption>) = (None, Vec::new());
     for &shard in &target.shards {
         let Some((kept, layout)) = kept_rows(job, shard, output.is_none(), &mut lost)? else { continue };
         let input = &job.inputs[shard as usize];

@@ -25,7 +25,7 @@ use super::guard::guarded;
 use super::layout::{Contents, Layout};
 use super::ranges;
 use super::stored::Stored;
-use crate::corpus::damage::{Damage, DamageCause};
+use crate::corpus::corruption::{Corruption, CorruptionCause};
 use crate::corpus::fetch::read_otherwise;
 use crate::corpus::input::Input;
 use crate::corpus::kept::{Kept, KeptColumns, NumberedFiles, Target};
@@ -55,11 +55,11 @@ struct CopySource<'a> {
 /// The columns of an input, its rows, and those of its largest row group.
 ///
 /// # Errors
-/// The damage that keeps it from being read.
+/// The corruption that keeps it from being read.
 pub(crate) fn columns_of(
     input: &Input,
     options: &ReadOptions,
-) -> Result<(KeptColumns, u64, u64), DamageCause> {
+) -> Result<(KeptColumns, u64, u64), CorruptionCause> {
     let layout = Layout::of(input, options)?;
     let largest = layout.groups.iter().map(|group| group.rows.end - group.rows.start).max();
     let columns = match &layout.contents {
@@ -75,7 +75,7 @@ pub(super) fn kept_rows<'k>(
     job: &KeptJob<'k>,
     shard: u32,
     is_first: bool,
-    gone: &mut Vec<Damage>,
+    gone: &mut Vec<Corruption>,
 ) -> Result<Option<(Cow<'k, [(DocId, Place)]>, Layout)>> {
     let (input, mut kept) = (&job.inputs[shard as usize], job.kept.of_file(shard)?);
     if kept.is_empty() && !is_first {
@@ -149,8 +149,8 @@ struct Encoded {
     rows: u64,
 }
 
-/// The outcome for the sources of a row group: the row group, of those that are left, these, and the others' damage.
-type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Damage>);
+/// The outcome for the sources of a row group: the row group, of those that are left, these, and the others' corruption.
+type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Corruption>);
 
 /// The schema and the options by which kept rows are written.
 struct RowForm {
@@ -163,7 +163,7 @@ type FileWriter = SerializedFileWriter<BufWriter<File>>;
 
 impl RowForm {
     /// Encodes the rows of some sources.
-    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, DamageCause> {
+    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, CorruptionCause> {
         guarded(|| {
             let mut writers = self.columns.create_column_writers(0)?.into_iter();
             let mut columns = Vec::new();
@@ -192,7 +192,7 @@ impl RowForm {
         })
     }
 
-    /// Encodes the sources of a row group, without those that turn out to be damaged.
+    /// Encodes the sources of a row group, without those that turn out to be corrupt.
     fn settle<'a>(&self, sources: Vec<CopySource<'a>>) -> Result<Settled<'a>, ParquetError> {
         if let Ok(encoded) = self.encode(&sources) {
             return Ok((encoded, sources, Vec::new()));
@@ -215,7 +215,7 @@ struct ParquetOutput<'a> {
     writer: FileWriter,
     form: RowForm,
     ready: Vec<Vec<CopySource<'a>>>,
-    lost: Vec<Damage>,
+    lost: Vec<Corruption>,
 }
 
 impl<'a> ParquetOutput<'a> {
@@ -325,15 +325,15 @@ impl CopySource<'_> {
         }
     }
 
-    /// The damage of rows that are lost.
-    fn lost(&self, cause: DamageCause) -> Damage {
+    /// The corruption of rows that are lost.
+    fn lost(&self, cause: CorruptionCause) -> Corruption {
         let (row, documents) = (u64::from(self.rows[0]), self.rows.len() as u64);
         self.layout.not_kept(self.group, row, documents, cause)
     }
 }
 
 /// Writes the kept rows of Parquet inputs, whose schema this is. A row group of which some column that was not read
-/// before turns out to be damaged is left out, and named in [`Kept::lost`].
+/// before turns out to be corrupt is left out, and named in [`Kept::lost`].
 ///
 /// # Errors
 /// As [`KeptJob::write`].
@@ -344,7 +344,7 @@ pub(crate) fn write_parquet(
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
     let failed = |error: ParquetError| Error::io(&target.path, io::Error::other(error));
-    let (mut output, mut lost): (Option<ParquetOutput<'_>>, Vec<Damage>) = (None, Vec::new());
+    let (mut output, mut lost): (Option<ParquetOutput<'_>>, Vec<Corruption>) = (None, Vec::new());
     let mut sources: Vec<CopySource<'_>> = Vec::new();
     let (mut waiting, enough) = (0, rows_of_group(job, target)?);
     for &shard in &target.shards {

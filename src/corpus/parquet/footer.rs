@@ -12,7 +12,7 @@ use super::columns::{ValueColumn, ValueKind};
 use super::depth::check_schema;
 use super::guard::guarded;
 use super::stored::Stored;
-use crate::corpus::damage::{DamageCause, DamageKind, unreadable};
+use crate::corpus::corruption::{CorruptionCause, CorruptionKind, unreadable};
 use crate::corpus::filetype::PARQUET_MAGIC;
 
 /// The last bytes of a file whose footer is encrypted.
@@ -38,15 +38,15 @@ pub(super) fn held(stored: &Stored) -> u64 {
 }
 
 /// Reads a footer.
-fn read_footer(stored: &Stored) -> Result<Vec<u8>, DamageCause> {
+fn read_footer(stored: &Stored) -> Result<Vec<u8>, CorruptionCause> {
     let length = stored.length;
     let lost =
         "the footer is missing, and without it nothing of a Parquet file can be read; copy the file again";
-    let truncated = || (DamageKind::Truncated, lost.to_owned());
+    let truncated = || (CorruptionKind::Truncated, lost.to_owned());
     let tail = stored.bytes(length.saturating_sub(8), 8).map_err(unreadable)?.ok_or_else(truncated)?;
     let (size, magic) = tail.split_first_chunk::<4>().ok_or_else(truncated)?;
     if magic == MAGIC_ENCRYPTED {
-        return Err((DamageKind::Corrupt, "the file is encrypted; decrypt it first".into()));
+        return Err((CorruptionKind::Undecodable, "the file is encrypted; decrypt it first".into()));
     }
     if magic != PARQUET_MAGIC {
         return Err(truncated());
@@ -54,19 +54,19 @@ fn read_footer(stored: &Stored) -> Result<Vec<u8>, DamageCause> {
     let size = u64::from(u32::from_le_bytes(*size));
     if size > FOOTER_CAP || size + 12 > length {
         let detail = format!("a footer of {size} bytes in a file of {length}");
-        return Err((DamageKind::Corrupt, detail));
+        return Err((CorruptionKind::Undecodable, detail));
     }
     let footer = stored.bytes(length - 8 - size, size).map_err(unreadable)?.ok_or_else(truncated)?;
     check_schema(&footer).map_err(|refusal| undecoded(refusal.to_owned()))?;
     Ok(footer)
 }
 
-fn undecoded(why: String) -> DamageCause {
-    (DamageKind::Corrupt, format!("the footer does not decode: {why}"))
+fn undecoded(why: String) -> CorruptionCause {
+    (CorruptionKind::Undecodable, format!("the footer does not decode: {why}"))
 }
 
 /// Reads a footer, and what it says of columns.
-pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), DamageCause> {
+pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), CorruptionCause> {
     let footer = read_footer(stored)?;
     let schema =
         guarded(|| ParquetMetaDataReader::decode_schema(&footer)).map_err(|(_, why)| undecoded(why))?;
@@ -135,7 +135,7 @@ pub(super) fn rebuilt(schema: &TypePtr, with_meaning: bool) -> Result<TypePtr, P
 }
 
 impl Footer {
-    pub fn of(stored: &Stored) -> Result<Self, DamageCause> {
+    pub fn of(stored: &Stored) -> Result<Self, CorruptionCause> {
         let (footer, schema) = read_schema(stored)?;
         let metadata = guarded(|| {
             let physical = SchemaDescriptor::new(rebuilt(&schema.root_schema_ptr(), false)?);
@@ -153,10 +153,11 @@ impl Footer {
     }
 
     /// Rows of each row group.
-    pub fn rows(&self) -> Result<Vec<u64>, DamageCause> {
+    pub fn rows(&self) -> Result<Vec<u64>, CorruptionCause> {
         let rows = |group: &RowGroupMetaData| {
             let rows = group.num_rows();
-            u64::try_from(rows).map_err(|_| (DamageKind::Corrupt, format!("a row group of {rows} rows")))
+            u64::try_from(rows)
+                .map_err(|_| (CorruptionKind::Undecodable, format!("a row group of {rows} rows")))
         };
         self.metadata.metadata().row_groups().iter().map(rows).collect()
     }

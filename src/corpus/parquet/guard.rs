@@ -1,12 +1,12 @@
-//! Panics of the decoder become damage.
+//! Panics of the decoder become corruption.
 
 use parquet::errors::ParquetError;
 
-use crate::corpus::damage::{DamageCause, DamageKind};
+use crate::corpus::corruption::{CorruptionCause, CorruptionKind};
 use crate::corpus::guard::caught;
 
 /// Runs what the file can lead astray.
-pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DamageCause> {
+pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, CorruptionCause> {
     // The caller goes on with the next row group.
     let detail = match caught(run) {
         Ok(Ok(value)) => return Ok(value),
@@ -19,5 +19,5 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, ParquetError>) -> Resul
             format!("the decoder gave up: {said}")
         }
     };
-    Err((DamageKind::Corrupt, detail))
+    Err((CorruptionKind::Undecodable, detail))
 }

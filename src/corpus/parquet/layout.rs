@@ -7,7 +7,7 @@ use super::arrow::Messages;
 use super::columns::ValueColumn;
 use super::footer::{self, Footer};
 use super::stored::Stored;
-use crate::corpus::damage::{Damage, DamageCause, DamageKind, unreadable};
+use crate::corpus::corruption::{Corruption, CorruptionCause, CorruptionKind, unreadable};
 use crate::corpus::filetype::Format;
 use crate::corpus::input::Input;
 use crate::corpus::jsonl::{JsonlFields, TOLD};
@@ -81,7 +81,7 @@ fn find_column(columns: &[ValueColumn], name: &str) -> Option<ValueColumn> {
 }
 
 /// The columns of the text.
-fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<ValueColumn>, DamageCause> {
+fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<ValueColumn>, CorruptionCause> {
     let names = || first_of(columns.iter().map(ValueColumn::called), TOLD);
     let advice = || format!("--text-field names another one of {}", names());
     let text_column = |name: &str| {
@@ -89,18 +89,18 @@ fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<Val
         let messages =
             || ["content", "value"].iter().find_map(|it| find_column(columns, &format!("{name}.{it}")));
         let Some(column) = find_column(columns, name).or_else(messages) else {
-            return Err((DamageKind::NoText, format!("no column {name:?}; {}", advice())));
+            return Err((CorruptionKind::NoText, format!("no column {name:?}; {}", advice())));
         };
         match &column.other {
             None => Ok(column),
             Some(other) => {
                 let detail = format!("column {name:?} is {other}, not strings; {}", advice());
-                Err((DamageKind::NoText, detail))
+                Err((CorruptionKind::NoText, detail))
             }
         }
     };
     match text_column(&fields.text) {
-        Err((DamageKind::NoText, _)) if fields.joined().next().is_some() => {
+        Err((CorruptionKind::NoText, _)) if fields.joined().next().is_some() => {
             fields.joined().map(text_column).collect()
         }
         one => Ok(vec![one?]),
@@ -111,8 +111,8 @@ impl Layout {
     /// Reads what a file says of itself.
     ///
     /// # Errors
-    /// The damage that keeps the file from being read.
-    pub fn of(input: &Input, options: &ReadOptions) -> Result<Self, DamageCause> {
+    /// The corruption that keeps the file from being read.
+    pub fn of(input: &Input, options: &ReadOptions) -> Result<Self, CorruptionCause> {
         let fields = &options.fields;
         let stored = &Stored::open(input).map_err(unreadable)?;
         let (contents, columns, rows) = match input.format {
@@ -140,7 +140,8 @@ impl Layout {
         for rows in rows {
             let start = layout.rows();
             let end = start.checked_add(rows);
-            let end = end.ok_or_else(|| (DamageKind::Corrupt, format!("a row group of {rows} rows")))?;
+            let end =
+                end.ok_or_else(|| (CorruptionKind::Undecodable, format!("a row group of {rows} rows")))?;
             layout.groups.push(layout.head(layout.groups.len(), start..end));
         }
         Ok(layout)
@@ -181,24 +182,39 @@ impl Layout {
         }
     }
 
-    /// The damage behind the last row group, if there is some.
-    pub fn damage_at_end(&self) -> Option<Damage> {
+    /// The corruption behind the last row group, if there is some.
+    pub fn corruption_at_end(&self) -> Option<Corruption> {
         let Contents::Arrow(messages) = &self.contents else { return None };
         let (offset, (kind, why), documents) = messages.end.as_ref()?;
-        Some(Damage { documents: *documents, ..Damage::of_file(&self.path, *offset, *kind, why) })
+        Some(Corruption { documents: *documents, ..Corruption::of_file(&self.path, *offset, *kind, why) })
     }
 
     /// Tells which rows are lost: so many of a row group, from this row of the file on, that are not among the kept.
-    pub fn not_kept(&self, group: usize, row: u64, documents: u64, (kind, detail): DamageCause) -> Damage {
+    pub fn not_kept(
+        &self,
+        group: usize,
+        row: u64,
+        documents: u64,
+        (kind, detail): CorruptionCause,
+    ) -> Corruption {
         let called = self.group_called();
         let detail = format!("{detail}; {documents} documents of {called} {group} are not among the kept");
         self.lost_rows(group, row, documents, (kind, detail))
     }
 
     /// Tells that so many rows of a row group are lost, from this row of the file on.
-    pub fn lost_rows(&self, group: usize, row: u64, documents: u64, (kind, detail): DamageCause) -> Damage {
+    pub fn lost_rows(
+        &self,
+        group: usize,
+        row: u64,
+        documents: u64,
+        (kind, detail): CorruptionCause,
+    ) -> Corruption {
         let place = Place { offset: self.groups[group].offset, ..Place::default() };
-        Damage { documents: Some(documents), ..Damage::at(&self.path, Some(row), place, kind, detail) }
+        Corruption {
+            documents: Some(documents),
+            ..Corruption::at(&self.path, Some(row), place, kind, detail)
+        }
     }
 
     /// The row group that a row stands in.

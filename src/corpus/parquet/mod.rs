@@ -23,7 +23,7 @@ use arrow_array::ArrayRef;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::errors::ParquetError;
 
-use super::damage::{Damage, DamageCause, DamageKind, FileReading, RecordPosition, TooLong};
+use super::corruption::{Corruption, CorruptionCause, CorruptionKind, FileReading, RecordPosition, TooLong};
 use super::document::{Document, RecordContent};
 use super::input::{Input, ReadInput};
 use super::jsonl::number;
@@ -65,24 +65,24 @@ struct ReadRows {
 }
 
 impl ReadRows {
-    /// The content of a row and its place, or damage; none where its text is null. A text of several parts is joined in
+    /// The content of a row and its place, or corruption; none where its text is null. A text of several parts is joined in
     /// the buffer.
     fn content<'b>(
         &'b self,
         row: usize,
         options: &ReadOptions,
         joined_in: &'b mut Vec<u8>,
-    ) -> Result<Option<(RecordContent<'b>, Place)>, DamageCause> {
+    ) -> Result<Option<(RecordContent<'b>, Place)>, CorruptionCause> {
         let ReadOptions { fields, record_cap: cap, rules, .. } = options;
         let texts = self.texts.iter().flat_map(|texts| texts.texts(row));
         let Some(bytes) = joined(texts, joined_in) else {
             return match rules.strict {
-                true => Err((DamageKind::NoText, format!("column {:?} is null", fields.text))),
+                true => Err((CorruptionKind::NoText, format!("column {:?} is null", fields.text))),
                 false => Ok(None),
             };
         };
         if bytes.len() > *cap {
-            return Err((DamageKind::TooLarge, format!("a text above {cap} bytes (--longest-document)")));
+            return Err((CorruptionKind::TooLarge, format!("a text above {cap} bytes (--longest-document)")));
         }
         let text = readable(bytes, rules.strict)?;
         let (called, mut bad_names) = ([&fields.id, &fields.url, &fields.language], Vec::new());
@@ -124,7 +124,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes
-    /// damage. A row that takes more than `most` bytes ends it, and is given back.
+    /// corruption. A row that takes more than `most` bytes ends it, and is given back.
     pub fn process(
         &mut self,
         read: ReadInput<'_>,
@@ -214,9 +214,9 @@ impl RowGroup {
         Self { rows: rows.iter().map(Range::len).sum(), selection: Some(rows), ..self }
     }
 
-    /// Reads on. Before damage rows come one by one, from the first one on, so that what is read does not depend on
+    /// Reads on. Before corruption rows come one by one, from the first one on, so that what is read does not depend on
     /// how many were asked for.
-    fn read(&mut self) -> Result<ReadRows, DamageCause> {
+    fn read(&mut self) -> Result<ReadRows, CorruptionCause> {
         match self.read_batch() {
             // A batch of Arrow is decoded as a whole.
             Err(_) if self.batch > 1 && matches!(self.layout.contents, Contents::Parquet(_)) => {
@@ -231,7 +231,7 @@ impl RowGroup {
         }
     }
 
-    fn open(&self) -> Result<OpenGroup, DamageCause> {
+    fn open(&self) -> Result<OpenGroup, CorruptionCause> {
         match &self.layout.contents {
             Contents::Parquet(footer) => guarded(|| self.open_parquet(footer)),
             Contents::Arrow(messages) => guarded(|| self.open_arrow(messages)),
@@ -271,8 +271,8 @@ impl RowGroup {
         Ok((texts.iter().filter_map(open).collect(), names))
     }
 
-    /// Reads as many rows as are asked for at once. Behind damage the columns are opened anew.
-    fn read_batch(&mut self) -> Result<ReadRows, DamageCause> {
+    /// Reads as many rows as are asked for at once. Behind corruption the columns are opened anew.
+    fn read_batch(&mut self) -> Result<ReadRows, CorruptionCause> {
         let layout = self.layout.clone();
         let next = self.done..self.rows.min(self.done + self.batch);
         let (mut open_texts, mut open_names) = self.open.take().map_or_else(|| self.open(), Ok)?;
@@ -301,7 +301,7 @@ impl RowGroup {
         Ok(ReadRows { first, within, offset, rows: next.len(), texts, names, bytes })
     }
 
-    /// The next rows; none behind the last one or behind damage, which is reported.
+    /// The next rows; none behind the last one or behind corruption, which is reported.
     fn next(&mut self, part: &mut FileReading) -> Option<ReadRows> {
         if self.done >= self.rows {
             return None;
@@ -344,8 +344,8 @@ impl Rows {
     /// Reads what the file says of itself.
     ///
     /// # Errors
-    /// The damage that keeps the file from being read.
-    pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, DamageCause> {
+    /// The corruption that keeps the file from being read.
+    pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, CorruptionCause> {
         let layout = Arc::new(Layout::of(input, options)?);
         let (input, block_bytes, stored) = (input.clone(), options.block_bytes, input.stored_bytes());
         Ok(Self { input, layout, block_bytes, next: 0, group: None, stored, finished: false })
@@ -372,18 +372,18 @@ impl Rows {
         }
         if let Some(group) = &mut self.group {
             batch.piece = group.next(part);
-            if batch.piece.is_some() || part.damaged > 0 {
+            if batch.piece.is_some() || part.corrupt > 0 {
                 return true;
             }
             self.group = None;
         }
         let index = self.next;
         match self.layout.groups.get(index) {
-            None => self.layout.damage_at_end().into_iter().for_each(|damage| part.add(damage)),
+            None => self.layout.corruption_at_end().into_iter().for_each(|corruption| part.add(corruption)),
             Some(head) if head.rows.end > u64::from(u32::MAX) => {
-                let kind = DamageKind::TooLarge;
+                let kind = CorruptionKind::TooLarge;
                 let detail = "the rest of the file is not read";
-                part.add(Damage::of_file(&self.input.path, 0, kind, detail));
+                part.add(Corruption::of_file(&self.input.path, 0, kind, detail));
             }
             Some(head) => {
                 let size = head.stored.min(self.stored);

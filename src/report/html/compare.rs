@@ -4,8 +4,8 @@ use super::super::charts::{self, FIRST, REST, SECOND};
 use super::super::figures;
 use super::super::model::{Agreement, CompareReport, MethodResult};
 use super::parts::{
-    LANGUAGES, METHOD_PARAMETERS, METHODS, WARNINGS, command, cut, damage, data, method_name, pair, stages,
-    total,
+    LANGUAGES, METHOD_PARAMETERS, METHODS, WARNINGS, command, corruption, cut, data, method_name, pair,
+    stages, total,
 };
 use super::{NAME_CHARS, page};
 use crate::Result;
@@ -38,7 +38,7 @@ pub fn render_compare(report: &CompareReport) -> Result<String> {
         agreement => cut(&report.agreement, AGREEMENTS, |a| agreement(a, &report.methods, found)),
         stages => stages(&report.shared_stages),
         total => total(&report.shared_stages),
-        damage => damage(&report.damage),
+        corruption => corruption(&report.corruption),
         warnings => cut(&report.warnings, WARNINGS, data),
         languages => cut(&report.corpus.languages, LANGUAGES, data),
     };

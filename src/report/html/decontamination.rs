@@ -28,7 +28,7 @@ pub fn render_decontamination(report: &DecontaminationReport) -> Result<String> 
             Removal::Nothing => "nothing was written but tables",
         },
         matches => report.matches,
-        damaged => report.damaged,
+        corrupt => report.corrupt,
         items => sum(|it| it.items),
         too_short => sum(|it| it.too_short),
         found => sum(|it| it.found),

@@ -95,7 +95,7 @@ mod tests {
     use crate::report::decontamination::{Benchmark, DecontaminationReport, FoundItem, SHOWN_ITEMS};
     use crate::report::fixtures;
     use crate::report::model::{
-        Agreement, CompareReport, Corpus, DamageReport, MethodResult, Outcome, Recall, Report, SCurve,
+        Agreement, CompareReport, Corpus, CorruptionReport, MethodResult, Outcome, Recall, Report, SCurve,
         SearchCost, Stage,
     };
 
@@ -139,7 +139,7 @@ mod tests {
             recall: Some(Recall { sample_pairs: 1, budget_probes: 1, ..Recall::default() }),
             s_curve: Some(SCurve::new(1, 1, 0.8)),
             search_cost: SearchCost { distinct_hashes: 1, ..SearchCost::default() },
-            damage: DamageReport { total: 1, documents_lost: 1, ..DamageReport::default() },
+            corruption: CorruptionReport { total: 1, documents_lost: 1, ..CorruptionReport::default() },
             stages: ["documents", "pairs of sketches", "distinct hashes", "distinct signatures"]
                 .map(stage)
                 .to_vec(),
@@ -279,7 +279,7 @@ mod tests {
             methods: vec![method; 3],
             agreement: vec![agreement; 7],
             warnings: large.warnings,
-            damage: large.damage,
+            corruption: large.corruption,
             ..CompareReport::default()
         };
         let page = render_compare(&report).expect("renders");

@@ -1,8 +1,8 @@
-//! The parts that both pages have: lists cut to a bound, documents and pairs, stages, damage.
+//! The parts that both pages have: lists cut to a bound, documents and pairs, stages, corruption.
 
 use super::super::figures;
-use super::super::messages::damage_cost;
-use super::super::model::{DamageReport, DocumentSample, PairKind, PairSample, Stage};
+use super::super::messages::corruption_cost;
+use super::super::model::{CorruptionReport, DocumentSample, PairKind, PairSample, Stage};
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
 use crate::wording::{clip, link, plural};
 use minijinja::value::Serde;
@@ -14,8 +14,8 @@ pub(super) const METHODS: usize = 12;
 pub(super) const LANGUAGES: usize = 12;
 pub(super) const WARNINGS: usize = 30;
 pub(super) const METHOD_PARAMETERS: usize = 80;
-const DAMAGED: usize = 50;
-const DAMAGE_KINDS: usize = 30;
+const CORRUPT: usize = 50;
+const CORRUPTION_KINDS: usize = 30;
 const STAGES: usize = 40;
 
 /// Characters shown of a page's text, in the opening and again in the excerpt.
@@ -32,13 +32,13 @@ pub(super) fn cut<S>(list: &[S], most: usize, view: impl Fn(&S) -> Value) -> Val
     context! { total => list.len(), left_out => list.len() - shown.len(), shown }
 }
 
-/// The damaged input, with the number of documents that it cost.
-pub(super) fn damage(damage: &DamageReport) -> Value {
+/// The corrupt input, with the number of documents that it cost.
+pub(super) fn corruption(corruption: &CorruptionReport) -> Value {
     context! {
-        total => damage.total,
-        cost => damage_cost(damage),
-        kinds => cut(&damage.by_kind, DAMAGE_KINDS, data),
-        listed => cut(&damage.listed, DAMAGED, data),
+        total => corruption.total,
+        cost => corruption_cost(corruption),
+        kinds => cut(&corruption.by_kind, CORRUPTION_KINDS, data),
+        listed => cut(&corruption.listed, CORRUPT, data),
     }
 }
 

@@ -5,8 +5,8 @@ use super::super::figures;
 use super::super::messages;
 use super::super::model::{ClusterSample, ClusterSizes, Histogram, Report, SourceRow, Sources};
 use super::parts::{
-    LANGUAGES, METHOD_PARAMETERS, WARNINGS, command, cut, damage, data, document, method_name, pair, stages,
-    total,
+    LANGUAGES, METHOD_PARAMETERS, WARNINGS, command, corruption, cut, data, document, method_name, pair,
+    stages, total,
 };
 use super::{NAME_CHARS, page};
 use crate::Result;
@@ -110,7 +110,7 @@ pub fn render(report: &Report) -> Result<String> {
         s_curve_chart => report.s_curve.as_ref().map(charts::s_curve).transpose()?,
         stages => stages(&report.stages),
         total => total(&report.stages),
-        damage => damage(&report.damage),
+        corruption => corruption(&report.corruption),
         warnings => cut(&report.warnings, WARNINGS, data),
         boilerplate_of => report.boilerplate.as_ref().map(|boilerplate| boilerplate.by.one()),
         boilerplate => cut(most_boilerplate, GROUPS, data),

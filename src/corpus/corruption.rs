@@ -1,4 +1,4 @@
-//! Damage of the input: counted, skipped and named, never the end of a run.
+//! Corruption of the input: counted, skipped and named, never the end of a run.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::document::{DocId, Place};
 use crate::hash::fmix64;
 use crate::wording::{counted, printable, printable_path};
 
-/// The number of pieces of damage of a file that are kept in detail; the rest is only counted.
-pub const DAMAGE_KEPT: usize = 1000;
+/// The number of corrupt sections of a file that are kept in detail; the rest is only counted.
+pub const CORRUPTION_KEPT: usize = 1000;
 
-/// The number of pieces of damage of a file that are listed at once.
+/// The number of corrupt sections of a file that are listed at once.
 const TOLD: usize = 20;
 
-/// The sort of damage.
+/// The kind of corruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum DamageKind {
+pub enum CorruptionKind {
     /// The file is missing, is no regular file, or may not be read; or the operating system stopped reading.
     Unreadable,
     /// The content is of no format that is read: first bytes that say nothing, no byte at all, blanks and zeros only,
@@ -34,7 +34,7 @@ pub enum DamageKind {
     /// Bytes that do not decode: a gzip member, a Zstandard frame, also one above [`super::ReadRules::longest_window`],
     /// a footer or data pages of Parquet, a message of Arrow. What they yielded before is used; the rest of a row group
     /// or a record batch is lost.
-    Corrupt,
+    Undecodable,
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.
     Checksum,
@@ -53,13 +53,13 @@ pub enum DamageKind {
     Changed,
 }
 
-impl DamageKind {
+impl CorruptionKind {
     /// The number of documents that a piece of this kind costs, in a record or not; none where nobody can tell.
     fn documents(self, of_record: bool) -> Option<u64> {
         match self {
             Self::BadName => Some(0),
-            // What is behind a stream's damage is not known, though it is one record at the least.
-            Self::Unreadable | Self::UnknownFormat | Self::Truncated | Self::Corrupt => None,
+            // What is behind a stream's corruption is not known, though it is one record at the least.
+            Self::Unreadable | Self::UnknownFormat | Self::Truncated | Self::Undecodable => None,
             // Several records of a member are used, a single one is lost.
             Self::Checksum => Some(u64::from(of_record)),
             _ => of_record.then_some(1),
@@ -67,54 +67,54 @@ impl DamageKind {
     }
 }
 
-impl fmt::Display for DamageKind {
+impl fmt::Display for CorruptionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-/// The kind of damage, and what was found.
-pub(crate) type DamageCause = (DamageKind, String);
+/// The kind of corruption, and what was found.
+pub(crate) type CorruptionCause = (CorruptionKind, String);
 
-/// The damage where the operating system or a store stopped reading.
-pub(crate) fn unreadable(error: impl fmt::Display) -> DamageCause {
-    (DamageKind::Unreadable, error.to_string())
+/// The corruption where the operating system or a store stopped reading.
+pub(crate) fn unreadable(error: impl fmt::Display) -> CorruptionCause {
+    (CorruptionKind::Unreadable, error.to_string())
 }
 
-/// One piece of damage.
+/// One corrupt section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Damage {
+pub struct Corruption {
     /// The file, as it was named.
     pub path: PathBuf,
     /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not
-    /// blank; Parquet: rows). `None` when the damage belongs to no record.
+    /// blank; Parquet: rows). `None` when the corruption belongs to no record.
     pub record: Option<u64>,
     /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the
     /// place itself; in a Parquet file the text of the row group.
     pub offset: u64,
     /// Decoded bytes from there to the place; 0 in a plain file and in Parquet.
     pub within: u64,
-    /// The sort of damage.
-    pub kind: DamageKind,
+    /// The kind of corruption.
+    pub kind: CorruptionKind,
     /// Documents that are lost by it; `None` where nobody can tell.
     pub documents: Option<u64>,
     /// The finding, in words.
     pub detail: String,
 }
 
-impl Damage {
-    /// Damage of a file that belongs to no record, and costs what its kind does.
-    pub(crate) fn of_file(path: &Path, offset: u64, kind: DamageKind, detail: impl Into<String>) -> Self {
+impl Corruption {
+    /// Corruption of a file that belongs to no record, and costs what its kind does.
+    pub(crate) fn of_file(path: &Path, offset: u64, kind: CorruptionKind, detail: impl Into<String>) -> Self {
         let (path, documents) = (path.to_path_buf(), kind.documents(false));
         Self { path, record: None, offset, within: 0, kind, documents, detail: detail.into() }
     }
 
-    /// Damage at the offset and the decoded bytes of a place, which costs what its kind does.
+    /// Corruption at the offset and the decoded bytes of a place, which costs what its kind does.
     pub(crate) fn at(
         path: &Path,
         record: Option<u64>,
         place: Place,
-        kind: DamageKind,
+        kind: CorruptionKind,
         detail: impl Into<String>,
     ) -> Self {
         let (documents, within) = (kind.documents(record.is_some()), place.within);
@@ -122,12 +122,12 @@ impl Damage {
     }
 
     /// File order; everything that can differ takes part, so that a sorted list is the same in every run.
-    fn key(&self) -> (u64, u64, Option<u64>, DamageKind, &str) {
+    fn key(&self) -> (u64, u64, Option<u64>, CorruptionKind, &str) {
         (self.offset, self.within, self.record, self.kind, &self.detail)
     }
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", printable_path(&self.path))?;
         if let Some(record) = self.record {
@@ -150,7 +150,7 @@ pub(crate) struct RecordPosition<'a> {
     pub id: DocId,
     /// Its number in the file, counted from 0.
     pub record: u64,
-    /// Where damage of it is.
+    /// Where corruption of it is.
     pub place: Place,
     /// True if it is what a server sent.
     pub raw: bool,
@@ -160,7 +160,7 @@ pub(crate) struct RecordPosition<'a> {
 #[derive(Debug)]
 #[cfg_attr(not(feature = "html"), expect(dead_code))]
 pub(crate) struct DocumentRoom {
-    /// Bytes of a body, unpacked; longer ones are damage.
+    /// Bytes of a body, unpacked; longer ones count as corrupt.
     cap: usize,
     /// Bytes that a record may have.
     most: u64,
@@ -180,12 +180,12 @@ impl DocumentRoom {
 
     /// Why a body is not read that is longer.
     #[cfg(feature = "html")]
-    pub fn refuse_body(&self) -> DamageCause {
+    pub fn refuse_body(&self) -> CorruptionCause {
         let body = self.body();
         if body < self.cap {
             self.exceeded.set(Some(TooLong::of(0, body + 1).bytes));
         }
-        (DamageKind::TooLarge, format!("a body above {body} bytes (--longest-document)"))
+        (CorruptionKind::TooLarge, format!("a body above {body} bytes (--longest-document)"))
     }
 
     /// Takes what is in memory as a record of so many bytes is.
@@ -193,12 +193,12 @@ impl DocumentRoom {
     /// # Errors
     /// If that is too much.
     #[cfg(feature = "html")]
-    pub fn take(&self, bytes: u64) -> Result<(), DamageCause> {
+    pub fn take(&self, bytes: u64) -> Result<(), CorruptionCause> {
         if bytes <= self.most {
             return Ok(());
         }
         self.exceeded.set(Some(bytes));
-        Err((DamageKind::TooLarge, "more markup than there is memory for".to_owned()))
+        Err((CorruptionKind::TooLarge, "more markup than there is memory for".to_owned()))
     }
 
     /// Bytes of a record that would take what there was no room for.
@@ -238,29 +238,29 @@ pub struct FileReading {
     pub decoded_bytes: u64,
     /// UTF-8 bytes of all documents' texts.
     pub text_bytes: u64,
-    /// Records of any kind, damaged ones included (JSONL: lines that are not blank; Parquet: rows).
+    /// Records of any kind, corrupt ones included (JSONL: lines that are not blank; Parquet: rows).
     pub records: u64,
     /// Documents handed out.
     pub documents: u64,
-    /// Pieces of damage, all of them.
-    pub damaged: u64,
-    /// The first 1,000 pieces of damage in file order.
-    pub damage: Vec<Damage>,
-    /// Documents that are lost by damage, where that can be known.
+    /// Corrupt sections, all of them.
+    pub corrupt: u64,
+    /// The first 1,000 corrupt sections in file order.
+    pub corruption: Vec<Corruption>,
+    /// Documents that are lost by corruption, where that can be known.
     pub documents_lost: u64,
-    /// Pieces of damage that cost nobody knows how many documents.
+    /// Corrupt sections that cost nobody knows how many documents.
     pub unknown_losses: u64,
     /// Documents in whose text something stands for bytes that are no UTF-8, or for half a character.
     pub repaired: u64,
     /// Documents that the crawler cut, or whose body breaks off.
     #[serde(default)]
     pub truncated: u64,
-    /// Lines and rows whose text is null: no documents, and no damage.
+    /// Lines and rows whose text is null: no documents, and no corruption.
     pub without_text: u64,
     /// Records of WARC at the end of the file without the line ends that belong behind them.
     #[serde(default)]
     pub(crate) unterminated: u64,
-    /// Pieces of damage of the kind [`DamageKind::NoText`].
+    /// Corrupt sections of the kind [`CorruptionKind::NoText`].
     #[serde(default)]
     pub(crate) no_text: u64,
     /// Documents that have an id.
@@ -270,7 +270,7 @@ pub struct FileReading {
     #[serde(default)]
     pub(crate) with_url: u64,
     /// Records that hold a document in a form that is not read: WARC `response` and `resource`, from which no text
-    /// was taken. No documents, and no damage.
+    /// was taken. No documents, and no corruption.
     pub unread: u64,
     /// Documents whose text was taken from what a server sent.
     pub extracted: u64,
@@ -320,13 +320,13 @@ impl TryFrom<String> for TextSum {
 }
 
 impl FileReading {
-    /// The damage in lines for a person: a line for the pieces that are alike, the first of these, and how many more
-    /// there are. None without damage. Records without a text have one warning for all files.
-    pub fn damage_messages(&self) -> Vec<String> {
-        let mut alike: Vec<(&Damage, u64)> = Vec::new();
-        for piece in self.damage.iter().filter(|piece| piece.kind != DamageKind::NoText) {
+    /// The corruption in lines for a person: a line for the pieces that are alike, the first of these, and how many more
+    /// there are. None without corruption. Records without a text have one warning for all files.
+    pub fn corruption_messages(&self) -> Vec<String> {
+        let mut alike: Vec<(&Corruption, u64)> = Vec::new();
+        for piece in self.corruption.iter().filter(|piece| piece.kind != CorruptionKind::NoText) {
             let is_alike =
-                |(first, _): &(&Damage, u64)| (first.kind, &first.detail) == (piece.kind, &piece.detail);
+                |(first, _): &(&Corruption, u64)| (first.kind, &first.detail) == (piece.kind, &piece.detail);
             match alike.iter().position(is_alike) {
                 Some(at) => alike[at].1 += 1,
                 None if alike.len() < TOLD => alike.push((piece, 0)),
@@ -334,33 +334,33 @@ impl FileReading {
             }
         }
         let listed: u64 = alike.iter().map(|(_, more)| more + 1).sum();
-        let line = |(first, more): &(&Damage, u64)| match more {
+        let line = |(first, more): &(&Corruption, u64)| match more {
             0 => first.to_string(),
             more => format!("{first}; the same of {}", counted(*more, "more record", "more records")),
         };
         let mut lines: Vec<String> = alike.iter().map(line).collect();
         let known = listed + self.no_text;
-        if self.damaged > known {
-            let more = counted(self.damaged - known, "more piece of damage", "more pieces of damage");
+        if self.corrupt > known {
+            let more = counted(self.corrupt - known, "more corrupt section", "more corrupt sections");
             lines.push(format!("{}: {more}", printable_path(&self.path)));
         }
         lines
     }
 
-    /// Takes in a record: hands on its document and counts it, or notes what is damaged of it. One that has neither a
-    /// content nor damage counts as unread, if it is raw, and as without a text otherwise.
+    /// Takes in a record: hands on its document and counts it, or notes what is corrupt of it. One that has neither a
+    /// content nor corruption counts as unread, if it is raw, and as without a text otherwise.
     pub(crate) fn take(
         &mut self,
         position: RecordPosition<'_>,
-        content: Result<Option<(RecordContent<'_>, Place)>, DamageCause>,
+        content: Result<Option<(RecordContent<'_>, Place)>, CorruptionCause>,
         each: &mut impl FnMut(Document<'_>),
     ) {
         let RecordPosition { path, id, record, place, raw } = position;
-        let damage = |kind, detail| Damage::at(path, Some(record), place, kind, detail);
+        let corruption = |kind, detail| Corruption::at(path, Some(record), place, kind, detail);
         match content {
             Ok(Some((content, place))) => {
                 for name in &content.bad_names {
-                    self.add(damage(DamageKind::BadName, format!("{name} and was left out")));
+                    self.add(corruption(CorruptionKind::BadName, format!("{name} and was left out")));
                 }
                 let document = content.document(id, place);
                 self.documents += 1;
@@ -374,7 +374,7 @@ impl FileReading {
             }
             Ok(None) if raw => self.unread += 1,
             Ok(None) => self.without_text += 1,
-            Err((kind, detail)) => self.add(damage(kind, detail)),
+            Err((kind, detail)) => self.add(corruption(kind, detail)),
         }
     }
 
@@ -398,33 +398,33 @@ impl FileReading {
         self.unread += part.unread;
         self.extracted += part.extracted;
         // What a part has dropped it has counted.
-        self.damaged += part.damaged;
+        self.corrupt += part.corrupt;
         self.documents_lost += part.documents_lost;
         self.unknown_losses += part.unknown_losses;
-        part.damage.into_iter().for_each(|damage| self.keep(damage));
+        part.corruption.into_iter().for_each(|corruption| self.keep(corruption));
     }
 
-    /// Counts a piece of damage and keeps it for now.
-    pub(crate) fn add(&mut self, damage: Damage) {
-        self.damaged += 1;
-        self.documents_lost += damage.documents.unwrap_or(0);
-        self.unknown_losses += u64::from(damage.documents.is_none());
-        self.no_text += u64::from(damage.kind == DamageKind::NoText);
-        self.keep(damage);
+    /// Counts a corrupt section and keeps it for now.
+    pub(crate) fn add(&mut self, corruption: Corruption) {
+        self.corrupt += 1;
+        self.documents_lost += corruption.documents.unwrap_or(0);
+        self.unknown_losses += u64::from(corruption.documents.is_none());
+        self.no_text += u64::from(corruption.kind == CorruptionKind::NoText);
+        self.keep(corruption);
     }
 
-    fn keep(&mut self, damage: Damage) {
-        self.damage.push(damage);
+    fn keep(&mut self, corruption: Corruption) {
+        self.corruption.push(corruption);
         // Pieces arrive in any order; the first ones of the file must remain, so only sorted lists are cut.
-        if self.damage.len() >= 2 * DAMAGE_KEPT {
+        if self.corruption.len() >= 2 * CORRUPTION_KEPT {
             self.settle();
         }
     }
 
-    /// Puts the damage in file order and drops what is too much.
+    /// Puts the corruption in file order and drops what is too much.
     pub(crate) fn settle(&mut self) {
-        self.damage.sort_by(|a, b| a.key().cmp(&b.key()));
-        self.damage.truncate(DAMAGE_KEPT);
+        self.corruption.sort_by(|a, b| a.key().cmp(&b.key()));
+        self.corruption.truncate(CORRUPTION_KEPT);
     }
 }
 
@@ -432,13 +432,13 @@ impl FileReading {
 mod tests {
     use super::*;
 
-    fn damage(offset: u64) -> Damage {
-        Damage {
+    fn corruption(offset: u64) -> Corruption {
+        Corruption {
             path: "a".into(),
             record: Some(offset),
             offset,
             within: 0,
-            kind: DamageKind::Malformed,
+            kind: CorruptionKind::Malformed,
             documents: Some(1),
             detail: String::new(),
         }
@@ -446,53 +446,53 @@ mod tests {
 
     #[test]
     fn keeps_the_first_in_any_order_of_arrival() {
-        let total = 5 * DAMAGE_KEPT as u64;
+        let total = 5 * CORRUPTION_KEPT as u64;
         let (mut up, mut down) = (FileReading::default(), FileReading::default());
-        (0..total).for_each(|i| up.add(damage(i)));
-        (0..total).rev().for_each(|i| down.add(damage(i)));
+        (0..total).for_each(|i| up.add(corruption(i)));
+        (0..total).rev().for_each(|i| down.add(corruption(i)));
         up.settle();
         down.settle();
         assert_eq!(up, down);
-        assert_eq!(up.damaged, total);
-        assert_eq!(up.damage.len(), DAMAGE_KEPT);
-        assert_eq!(up.damage.last(), Some(&damage(DAMAGE_KEPT as u64 - 1)));
+        assert_eq!(up.corrupt, total);
+        assert_eq!(up.corruption.len(), CORRUPTION_KEPT);
+        assert_eq!(up.corruption.last(), Some(&corruption(CORRUPTION_KEPT as u64 - 1)));
     }
 
     #[test]
     fn tells_the_first_and_counts_the_rest() {
         let mut file = FileReading { path: "a".into(), ..FileReading::default() };
-        assert!(file.damage_messages().is_empty());
-        let unlike = |i: u64| Damage { detail: i.to_string(), ..damage(i) };
+        assert!(file.corruption_messages().is_empty());
+        let unlike = |i: u64| Corruption { detail: i.to_string(), ..corruption(i) };
         (0..20).for_each(|i| file.add(unlike(i)));
         let first: Vec<String> = (0..20).map(|i| unlike(i).to_string()).collect();
-        assert_eq!(file.damage_messages(), first);
+        assert_eq!(file.corruption_messages(), first);
         file.add(unlike(20));
-        assert_eq!(file.damage_messages()[..20], first);
-        assert_eq!(file.damage_messages()[20..], ["a: 1 more piece of damage"]);
+        assert_eq!(file.corruption_messages()[..20], first);
+        assert_eq!(file.corruption_messages()[20..], ["a: 1 more corrupt section"]);
         file.add(unlike(21));
-        assert_eq!(file.damage_messages()[20..], ["a: 2 more pieces of damage"]);
+        assert_eq!(file.corruption_messages()[20..], ["a: 2 more corrupt sections"]);
         let mut file = FileReading { path: "a".into(), ..FileReading::default() };
-        (0..84).for_each(|i| file.add(damage(i)));
+        (0..84).for_each(|i| file.add(corruption(i)));
         file.add(unlike(84));
-        let listed = [format!("{}; the same of 83 more records", damage(0)), unlike(84).to_string()];
-        assert_eq!(file.damage_messages(), listed);
-        (0..50).for_each(|i| file.add(Damage { kind: DamageKind::NoText, ..unlike(i) }));
-        assert_eq!((file.damage_messages(), file.no_text), (listed.to_vec(), 50));
+        let listed = [format!("{}; the same of 83 more records", corruption(0)), unlike(84).to_string()];
+        assert_eq!(file.corruption_messages(), listed);
+        (0..50).for_each(|i| file.add(Corruption { kind: CorruptionKind::NoText, ..unlike(i) }));
+        assert_eq!((file.corruption_messages(), file.no_text), (listed.to_vec(), 50));
     }
 
     #[test]
     fn names_are_what_serde_writes() {
-        for kind in [DamageKind::Malformed, DamageKind::Unreadable, DamageKind::NoText] {
+        for kind in [CorruptionKind::Malformed, CorruptionKind::Unreadable, CorruptionKind::NoText] {
             assert_eq!(serde_json::to_string(&kind).expect("plain enum"), format!("\"{kind}\""));
         }
     }
 
     #[test]
     fn reads_as_a_sentence_that_gives_no_orders_to_a_terminal() {
-        let d = Damage { within: 3, detail: "3 bytes skipped".into(), ..damage(7) };
+        let d = Corruption { within: 3, detail: "3 bytes skipped".into(), ..corruption(7) };
         assert_eq!(d.to_string(), "a: record 7, offset 7 (+3 decoded): malformed: 3 bytes skipped");
         let path = "documents\n\u{1b}[31m.wet".into();
-        let d = Damage { path, detail: "the id \u{9b}2J".into(), ..damage(7) };
+        let d = Corruption { path, detail: "the id \u{9b}2J".into(), ..corruption(7) };
         assert_eq!(
             d.to_string(),
             r"documents\n\u{1b}[31m.wet: record 7, offset 7: malformed: the id \u{9b}2J"
