@@ -154,7 +154,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
     let mut table = ClustersReader::open(&path)?;
     let mut clusters: HashMap<String, u32> = HashMap::new();
     while let Some(line) = table.next_row()? {
-        if line.is_old() {
+        if line.is_reference() {
             continue;
         }
         let Some((file, row)) = line.at() else { return Err(earlier(&path)) };

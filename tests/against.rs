@@ -93,8 +93,8 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
         };
         let listed: Vec<_> = pairs.iter().map(ends).collect();
         let expected = [
-            ("copy of a new new.jsonl 0", "a old old/a.jsonl 0"),
-            ("near b new new.jsonl 1", "b old old/a.jsonl 1"),
+            ("copy of a new new.jsonl 0", "a reference old/a.jsonl 0"),
+            ("near b new new.jsonl 1", "b reference old/a.jsonl 1"),
             ("c new new.jsonl 2", "copy of c new new.jsonl 3"),
         ];
         assert_eq!(listed, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
@@ -104,10 +104,10 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
             clusters.iter().map(|row| format!("{} {} {}", row["id"], row["side"], row["kept"])).collect();
         let expected = [
             "copy of a new false",
-            "a old true",
+            "a reference true",
             "near b new false",
-            "b old true",
-            "b again old true",
+            "b reference true",
+            "b again reference true",
             "c new true",
             "copy of c new false",
         ];

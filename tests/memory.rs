@@ -180,15 +180,15 @@ proptest! {
         each: bool, connected: bool, kind in 0u8..5, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let first_old = documents - (documents * old / 100).clamp(1, documents - 1);
+        let first_reference = documents - (documents * old / 100).clamp(1, documents - 1);
         let texts = texts(documents, 0, seed);
-        let (new, old) = texts.split_at(first_old);
+        let (new, old) = texts.split_at(first_reference);
         // The same names of files and records in both, which come before one another in either order.
         let (before, behind) = (top.path().join("crawl/a"), top.path().join("crawl/b"));
         let (to_new, to_old) = if seed % 2 == 0 { (before, behind) } else { (behind, before) };
-        let (paths, old_paths) = (write_files(&to_new, new, files), write_files(&to_old, old, old_files));
+        let (paths, reference_paths) = (write_files(&to_new, new, files), write_files(&to_old, old, old_files));
         if odd {
-            paths.iter().chain(&old_paths).for_each(|path| with_oddities(path));
+            paths.iter().chain(&reference_paths).for_each(|path| with_oddities(path));
         }
         let settings = settings(kind);
         let linkage = if connected && kind != REMOVABLE { Linkage::Connected } else { Linkage::Star };
@@ -1170,8 +1170,8 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
     let old = write_files(&top.join("old"), &texts[180..], 2);
     paths.iter().for_each(|path| with_oddities(path));
     let settings = quick(0.6).with(|s| s.linkage = Linkage::Star);
-    let (sketches, of_old) = (top.join("sketches"), top.join("sketches of old"));
-    for (paths, to) in [(&paths, &sketches), (&old, &of_old)] {
+    let (sketches, of_reference) = (top.join("sketches"), top.join("sketches of old"));
+    for (paths, to) in [(&paths, &sketches), (&old, &of_reference)] {
         staged::sketch(&sketch_job(paths, to, &settings, ONE), &Silent).unwrap();
     }
     for (name, against) in [("alone", vec![]), ("against", vec![top.join("old")])] {
@@ -1180,7 +1180,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
         pipeline::dedup(&job, &Silent).unwrap();
         let mut options = Vec::new();
         if !against.is_empty() {
-            options.extend([OsStr::new("--against"), of_old.as_os_str()]);
+            options.extend([OsStr::new("--against"), of_reference.as_os_str()]);
         }
         let out = top.join(name);
         simflip().arg("join").arg(&sketches).args(&options).assert().success();

@@ -324,18 +324,18 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
 /// Holds new documents against old ones, in stages and in memory.
 fn assert_same_against(
     texts: &[String],
-    first_old: usize,
+    first_reference: usize,
     files: [usize; 2],
     top: &Path,
     settings: &Settings,
     machine: Machine,
 ) {
-    let (new, old) = texts.split_at(first_old);
-    let old_paths = write_files(&top.join("old"), old, files[1]);
-    let old_sketches: Vec<PathBuf> =
-        (0..old_paths.len().min(2)).map(|at| top.join(format!("old {at}"))).collect();
-    for (at, path) in old_paths.iter().enumerate() {
-        let to = &old_sketches[at % old_sketches.len()];
+    let (new, old) = texts.split_at(first_reference);
+    let reference_paths = write_files(&top.join("old"), old, files[1]);
+    let reference_sketches: Vec<PathBuf> =
+        (0..reference_paths.len().min(2)).map(|at| top.join(format!("old {at}"))).collect();
+    for (at, path) in reference_paths.iter().enumerate() {
+        let to = &reference_sketches[at % reference_sketches.len()];
         staged::sketch(&sketch_job(std::slice::from_ref(path), to, settings, ONE), &Silent).unwrap();
     }
     let paths = write_files(&top.join("new"), new, files[0]);
@@ -348,11 +348,11 @@ fn assert_same_against(
         }
         let mut deduper = Deduper::new(settings).unwrap();
         deduper.extend(texts);
-        let outcome = deduper.run_with(&Context::default().against(first_old)).unwrap();
-        let joined = join_in_parts(&sketches, &old_sketches, linkage, machine);
+        let outcome = deduper.run_with(&Context::default().against(first_reference)).unwrap();
+        let joined = join_in_parts(&sketches, &reference_sketches, linkage, machine);
         assert_eq!((joined.documents, joined.old), (new.len() as u64, old.len() as u64));
         let kept = top.join(linkage.name());
-        let clustered = clusters_and_kept(&paths, &sketches, &old_sketches, &kept, linkage, machine);
+        let clustered = clusters_and_kept(&paths, &sketches, &reference_sketches, &kept, linkage, machine);
         let members = outcome.clusters.values().len() as u64;
         assert_eq!(
             (clustered.documents, clustered.clusters, clustered.in_clusters, clustered.removed),
@@ -368,15 +368,18 @@ fn assert_same_against(
         expected.sort();
         assert!(got.iter().eq(expected), "{linkage:?} {machine:?}");
         // What stays for a document that goes is reported, and is an old one where there is one.
-        let is_old = |representative: &str| representative.contains("/old/");
-        let by_old = removed(&kept).iter().filter(|(.., representative)| is_old(representative)).count();
-        let goes_for_old =
-            |(members, representative): (&[Document], &Document)| match outcome.is_old(*representative) {
-                true => members.iter().filter(|member| !outcome.is_old(**member)).count(),
-                false => 0,
-            };
-        let expected = outcome.clusters.iter().zip(&outcome.representatives).map(goes_for_old).sum::<usize>();
-        assert_eq!(by_old, expected, "{linkage:?}");
+        let is_reference = |representative: &str| representative.contains("/old/");
+        let by_reference =
+            removed(&kept).iter().filter(|(.., representative)| is_reference(representative)).count();
+        let goes_for_reference = |(members, representative): (&[Document], &Document)| match outcome
+            .is_reference(*representative)
+        {
+            true => members.iter().filter(|member| !outcome.is_reference(**member)).count(),
+            false => 0,
+        };
+        let expected =
+            outcome.clusters.iter().zip(&outcome.representatives).map(goes_for_reference).sum::<usize>();
+        assert_eq!(by_reference, expected, "{linkage:?}");
     }
     let names = contents(&sketches);
     for path in names.keys().map(|name| sketches.join(name)).chain([sketches.clone()]) {
@@ -421,13 +424,13 @@ proptest! {
         removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
     ) {
         let top = tempfile::tempdir().unwrap();
-        let first_old = documents - (documents * old / 100).clamp(1, documents - 1);
+        let first_reference = documents - (documents * old / 100).clamp(1, documents - 1);
         let settings = match removable {
             true => quick_removable(),
             false => quick(0.6),
         };
         let machine = Machine { shards, threads, memory: SMALL };
-        assert_same_against(&texts(documents, 0, seed), first_old, [files, old_files], top.path(), &settings, machine);
+        assert_same_against(&texts(documents, 0, seed), first_reference, [files, old_files], top.path(), &settings, machine);
     }
 }
 

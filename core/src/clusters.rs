@@ -283,12 +283,12 @@ impl Quota {
         self,
         documents: usize,
         source: impl Fn(usize) -> u64,
-        is_old: impl Fn(usize) -> bool,
+        is_reference: impl Fn(usize) -> bool,
     ) -> impl Iterator<Item = usize> {
         let mut stay: hashbrown::HashMap<u64, u32> = hashbrown::HashMap::new();
         (0..documents).filter(move |&place| {
             let stay = stay.entry(self.each.map_or(0, |_| source(place))).or_default();
-            let is_kept = is_old(place) || *stay < self.count;
+            let is_kept = is_reference(place) || *stay < self.count;
             *stay = stay.saturating_add(u32::from(is_kept));
             is_kept
         })

@@ -99,7 +99,7 @@ pub struct Context<'a> {
     progress: &'a dyn Progress,
     score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
     source: &'a (dyn Fn(Document) -> u64 + Sync),
-    first_old: usize,
+    first_reference: usize,
 }
 
 /// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
@@ -109,7 +109,7 @@ pub const PAIR_BYTES: u64 = 44;
 impl<'a> Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`], none for a document without; and the receiver of progress.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
-        Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX }
+        Self { url, progress, score: &|_| None, source: &|_| 0, first_reference: usize::MAX }
     }
 
     /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none and NaN come last.
@@ -130,8 +130,8 @@ impl<'a> Context<'a> {
     /// Pairs of old documents are not listed, and clusters of old documents alone are none.
     ///
     /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
-    pub fn against(self, first_old: usize) -> Self {
-        Self { first_old, ..self }
+    pub fn against(self, first_reference: usize) -> Self {
+        Self { first_reference, ..self }
     }
 }
 
@@ -425,14 +425,15 @@ impl Outcome {
 
     /// True if a document is an old one.
     #[doc(hidden)]
-    pub fn is_old(&self, document: Document) -> bool {
+    pub fn is_reference(&self, document: Document) -> bool {
         document.index() >= self.new
     }
 
     /// Number of new documents that can go.
     pub fn removed(&self) -> usize {
-        let new =
-            |documents: &[Document]| documents.iter().filter(|&&document| !self.is_old(document)).count();
+        let new = |documents: &[Document]| {
+            documents.iter().filter(|&&document| !self.is_reference(document)).count()
+        };
         new(self.clusters.values()) - new(&self.representatives) - self.also.len()
     }
 }
@@ -582,10 +583,10 @@ impl<'a> Prepared<'a> {
         let score = |document: Document| {
             (context.score)(document).filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY)
         };
-        let first_old = context.first_old;
-        let is_old = move |document: Document| document.index() >= first_old;
+        let first_reference = context.first_reference;
+        let is_reference = move |document: Document| document.index() >= first_reference;
         let better = move |a: Document, b: Document| {
-            is_old(b).cmp(&is_old(a)).then_with(|| match keep {
+            is_reference(b).cmp(&is_reference(a)).then_with(|| match keep {
                 Keep::First => a.cmp(&b),
                 Keep::InputOrder => score(b).total_cmp(&score(a)).then(a.cmp(&b)),
                 Keep::Score(_) if score(a) != score(b) => score(b).total_cmp(&score(a)),
@@ -618,7 +619,8 @@ impl<'a> Prepared<'a> {
         let (texts, progress) = (&self.texts, context.progress);
         let rule = Rule::new(settings)?;
         let copies = |text| texts.copies(text).to_vec();
-        let groups = Groups::new(texts.all().map(copies), self.collection, better).against(context.first_old);
+        let groups =
+            Groups::new(texts.all().map(copies), self.collection, better).against(context.first_reference);
         let blocks = settings.block_tables().map(BlockKeys::new).transpose()?;
         let store = InMemory::new(evidence, &groups, better, blocks.as_ref());
         let reference = store.reference;
@@ -685,7 +687,7 @@ impl<'a> Prepared<'a> {
                 kept < document && assignments.is_kept(document) && assignments.is_kept(kept)
             };
             let removed = Some(assignments.removed());
-            let first_reference = context.first_old;
+            let first_reference = context.first_reference;
             let known = Known {
                 is_found: &recall_estimate::share_a_key,
                 is_missed: &is_missed,
@@ -744,7 +746,7 @@ impl<'a> Prepared<'a> {
                 (Groups::new(all, collection, better), near, None)
             }
         };
-        let groups = groups.against(context.first_old);
+        let groups = groups.against(context.first_reference);
         Ok(Pairs { groups, joined, assigned: None, searched, verified, recall_estimate })
     }
 }
@@ -824,8 +826,8 @@ impl<'a> InMemory<'a> {
     ) -> Self {
         let leader = |text: Text| groups.leader(Group(text.0));
         let order = KeepOrder::new(evidence.texts.len(), |a, b| better(leader(a), leader(b)));
-        let holds_old = |rank: &Rank| groups.holds_old(Group(order.text(*rank).0));
-        let reference = Rank::all(order.len()).take_while(holds_old).count() as u32;
+        let holds_reference = |rank: &Rank| groups.holds_reference(Group(order.text(*rank).0));
+        let reference = Rank::all(order.len()).take_while(holds_reference).count() as u32;
         let is_compared = |text: Text| match blocks {
             Some(_) => evidence.hashed(text).is_some(),
             None => evidence.two(text).is_some(),
@@ -1027,7 +1029,7 @@ impl Found<'_> {
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
         let n = collection.len();
-        let new = groups.first_old.min(n);
+        let new = groups.first_reference.min(n);
         let (clusters, representatives, also) = run(progress, Step::Clusters, n, |_| {
             let mut partition = match &assigned {
                 Some(assigned) => groups.partition_of(assigned),
@@ -1123,9 +1125,9 @@ impl Found<'_> {
             representatives.iter().chain(&also).for_each(|document| is_kept[document.index()] = true);
         }
         let goes = |text| {
-            let (of_new, of_old) = texts.copies(text).split_at(new_copies(text));
+            let (of_new, of_reference) = texts.copies(text).split_at(new_copies(text));
             let stay = of_new.iter().filter(|copy| is_kept.get(copy.index()) == Some(&true)).count();
-            of_new.len() - stay.max(usize::from(of_old.is_empty()))
+            of_new.len() - stay.max(usize::from(of_reference.is_empty()))
         };
         Ok(Outcome {
             documents: n,
@@ -1300,7 +1302,7 @@ mod tests {
                     // The twin: old documents first, in one list, without a word of their being old.
                     let plain = run_on(&settings, &[&old[..], &new].concat());
                     let features = |text: &String| text.split(' ').collect::<BTreeSet<_>>().len() as u32;
-                    let is_near_old = |at: &usize| {
+                    let is_near_reference = |at: &usize| {
                         let of_it = plain.pairs.iter().filter(|pair| pair.a.index() < m && pair.b.index() == m + at);
                         let sizes = |pair: &Pair| [features(&old[pair.a.index()]), features(&new[*at])];
                         let may_go = |pair: &Pair, [kept, removed]: [u32; 2]| {
@@ -1311,7 +1313,7 @@ mod tests {
                     let expected: Vec<usize> = if linkage == Linkage::Connected {
                         plain.kept().map(Id::index).filter(|&at| at >= m).map(|at| at - m).collect()
                     } else {
-                        let rest: Vec<usize> = (0..n).filter(|at| !is_near_old(at)).collect();
+                        let rest: Vec<usize> = (0..n).filter(|at| !is_near_reference(at)).collect();
                         let of_rest: Vec<String> = rest.iter().map(|&at| new[at].clone()).collect();
                         run_on(&settings, &of_rest).kept().map(|at| rest[at.index()]).collect()
                     };
@@ -1334,7 +1336,7 @@ mod tests {
                     prop_assert_eq!(outcome.pairs.len(), of_new, "{}", &said);
                     for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
                         prop_assert!(members.contains(&kept) && members[0].index() < n);
-                        prop_assert_eq!(outcome.is_old(kept), members.iter().any(|&it| outcome.is_old(it)));
+                        prop_assert_eq!(outcome.is_reference(kept), members.iter().any(|&it| outcome.is_reference(it)));
                     }
                     let fewer = Settings { all_pairs: false, ..settings };
                     if fewer.block_tables().is_some() {
@@ -1368,12 +1370,12 @@ mod tests {
                 prop_assert_eq!(&outcome.representatives, &usual.representatives);
                 let is_kept = outcome.kept_mask();
                 for (members, &best) in outcome.clusters.iter().zip(&outcome.representatives) {
-                    let (of_new, of_old): (Vec<Document>, Vec<Document>) =
-                        members.iter().partition(|member| !outcome.is_old(**member));
+                    let (of_new, of_reference): (Vec<Document>, Vec<Document>) =
+                        members.iter().partition(|member| !outcome.is_reference(**member));
                     let length = |document: &Document| new[document.index()].len();
                     for source in 0..sources {
                         let is_of = |document: &&Document| each.is_none() || source_of(**document) == source;
-                        let old = of_old.iter().filter(is_of).count();
+                        let old = of_reference.iter().filter(is_of).count();
                         let (stay, go): (Vec<Document>, Vec<Document>) =
                             of_new.iter().filter(is_of).partition(|document| is_kept[document.index()]);
                         let most = (count as usize).saturating_sub(old);
@@ -1405,10 +1407,10 @@ mod tests {
                 let settings = Settings { linkage, features: FeatureKind::Words, ..Settings::both(0.7) };
                 let outcome = against(&Settings { keep: Keep::Longest, ..settings.clone() }, &new, &old);
                 let gone = |outcome: &Outcome| -> Vec<bool> {
-                    let of = |members: &[Document]| outcome.is_old(members[members.len() - 1]);
+                    let of = |members: &[Document]| outcome.is_reference(members[members.len() - 1]);
                     let mut gone = vec![false; n];
                     for members in outcome.clusters.iter().filter(|members| of(members)) {
-                        members.iter().filter(|it| !outcome.is_old(**it)).for_each(|it| gone[it.index()] = true);
+                        members.iter().filter(|it| !outcome.is_reference(**it)).for_each(|it| gone[it.index()] = true);
                     }
                     gone
                 };
@@ -1419,7 +1421,7 @@ mod tests {
                 }
                 let is_longest = |(members, &kept): (&[Document], &Document)| {
                     let length = |it: &Document| new[it.index()].len();
-                    outcome.is_old(kept) || members.iter().all(|it| length(it) <= length(&kept))
+                    outcome.is_reference(kept) || members.iter().all(|it| length(it) <= length(&kept))
                 };
                 prop_assert!(outcome.clusters.iter().zip(&outcome.representatives).all(is_longest));
             }

@@ -52,7 +52,7 @@ pub(crate) struct Groups<'a> {
     /// leads.
     members: LedLists<Group, Document>,
     /// Documents from this number on are old, see [`crate::dedup::Context::against`].
-    pub(crate) first_old: usize,
+    pub(crate) first_reference: usize,
 }
 
 /// The number of pairs that may be listed; beyond it listing all is refused before memory is taken.
@@ -80,26 +80,26 @@ impl<'a> Groups<'a> {
             }
             all.push(members[0], &members);
         }
-        Self { collection, members: all, first_old: usize::MAX }
+        Self { collection, members: all, first_reference: usize::MAX }
     }
 
     /// The pairs with documents from this number on taken for old; `better` must put these before others.
-    pub(crate) fn against(self, first_old: usize) -> Self {
-        Self { first_old, ..self }
+    pub(crate) fn against(self, first_reference: usize) -> Self {
+        Self { first_reference, ..self }
     }
 
-    fn is_old(&self, document: Document) -> bool {
-        document.index() >= self.first_old
+    fn is_reference(&self, document: Document) -> bool {
+        document.index() >= self.first_reference
     }
 
     /// True if a group has an old document; such a one leads it.
-    pub(crate) fn holds_old(&self, group: Group) -> bool {
-        self.is_old(self.leader(group))
+    pub(crate) fn holds_reference(&self, group: Group) -> bool {
+        self.is_reference(self.leader(group))
     }
 
     /// True if both documents of a pair are old; such pairs are left out.
-    fn are_old(&self, a: Document, b: Document) -> bool {
-        self.is_old(a) && self.is_old(b)
+    fn are_references(&self, a: Document, b: Document) -> bool {
+        self.is_reference(a) && self.is_reference(b)
     }
 
     /// The new documents of each cluster that are kept besides its best one, ascending.
@@ -116,10 +116,10 @@ impl<'a> Groups<'a> {
         let of = |&(members, first): &(&[Document], Document)| -> Vec<Document> {
             let mut members = members.to_vec();
             members.sort_unstable_by(|&a, &b| (a != first).cmp(&(b != first)).then_with(|| better(a, b)));
-            let is_old = |place: usize| self.is_old(members[place]);
-            let stay = quota.choose(members.len(), |place| source(members[place]), is_old);
+            let is_reference = |place: usize| self.is_reference(members[place]);
+            let stay = quota.choose(members.len(), |place| source(members[place]), is_reference);
             // The first is the best one.
-            stay.filter(|&place| place > 0 && !is_old(place)).map(|place| members[place]).collect()
+            stay.filter(|&place| place > 0 && !is_reference(place)).map(|place| members[place]).collect()
         };
         let mut also: Vec<Document> = lists.par_iter().flat_map_iter(of).collect();
         also.sort_unstable();
@@ -148,7 +148,8 @@ impl<'a> Groups<'a> {
     /// Number of pairs of documents that are not both old: within groups, and between groups that are near.
     pub(crate) fn count_pairs(&self, joined: &[GroupPair]) -> u64 {
         let size = |group: Group| self.documents(group).len() as u64;
-        let old_of = |documents: &[Document]| documents.iter().filter(|&&it| self.is_old(it)).count() as u64;
+        let old_of =
+            |documents: &[Document]| documents.iter().filter(|&&it| self.is_reference(it)).count() as u64;
         let old: Vec<u64> = self.members.iter().map(old_of).collect();
         let old = |group: Group| old[group.index()];
         let pairs = |n: u64| n * n.saturating_sub(1) / 2;
@@ -184,7 +185,7 @@ impl<'a> Groups<'a> {
             let (a, b) = (self.leader(pair.a), self.leader(pair.b));
             pairs.push(between(a, b, pair));
         }
-        pairs.retain(|pair| !self.are_old(pair.a, pair.b));
+        pairs.retain(|pair| !self.are_references(pair.a, pair.b));
         pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
         pairs
     }
@@ -216,7 +217,7 @@ impl<'a> Groups<'a> {
         for members in self.members.iter() {
             for (at, &a) in members.iter().enumerate() {
                 for &b in &members[at + 1..] {
-                    if self.are_old(a, b) {
+                    if self.are_references(a, b) {
                         continue;
                     }
                     pairs.push(self.within(a, b));
@@ -225,7 +226,7 @@ impl<'a> Groups<'a> {
         }
         for pair in joined {
             for &a in self.documents(pair.a) {
-                for &b in self.documents(pair.b).iter().filter(|&&b| !self.are_old(a, b)) {
+                for &b in self.documents(pair.b).iter().filter(|&&b| !self.are_references(a, b)) {
                     pairs.push(between(a, b, pair));
                 }
             }
@@ -267,7 +268,8 @@ impl<'a> Groups<'a> {
             let [kept, removed] = if is_better { [pair.a, pair.b] } else { [pair.b, pair.a] };
             verification.may_replace(pair.similarity, features(kept), features(removed))
         };
-        let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
+        let edges =
+            joined.iter().filter(|pair| !(self.holds_reference(pair.a) && self.holds_reference(pair.b)));
         let edges = edges.filter(|pair| ones_are_same || may_replace(pair));
         let edges = edges.map(|pair| (pair.a, pair.b, pair.similarity));
         // Of old ones none goes.
@@ -275,7 +277,8 @@ impl<'a> Groups<'a> {
             true => same_pairs(&order, edges.clone()),
             false => Vec::new(),
         };
-        let same = same.iter().copied().filter(|&(a, b, _)| !(self.holds_old(a) && self.holds_old(b)));
+        let same =
+            same.iter().copied().filter(|&(a, b, _)| !(self.holds_reference(a) && self.holds_reference(b)));
         let edges = edges.chain(same);
         let centres = linkage.link_all(&order, edges, ones_are_same);
         self.partition_of(&centres)

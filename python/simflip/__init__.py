@@ -254,7 +254,7 @@ def join(sketches, *, against=None, progress=None, **settings):
     ``settings`` are those that `sketch` was given, and those of the search (``similarity``, ``distance``, ``verify``,
     ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``: each removed row and the row
     that stays for it, or all near pairs with ``all_pairs=True``. With ``against``, sketches
-    of old texts, it is that of ``dedup(texts, against=old_texts)``, and their rows come behind. What is judged by counted
+    of old texts, it is that of ``dedup(texts, against=reference_texts)``, and their rows come behind. What is judged by counted
     features (``verify`` jaccard, containment or cosine) needs texts and is refused.
     """
     return _simflip.join(sketches, against, _options(settings), progress)

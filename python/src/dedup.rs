@@ -143,7 +143,7 @@ fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
         let members = outcome.clusters.get(cluster);
         members.iter().map(move |&document| {
-            let is_kept = outcome.representative_of(cluster, document) == document || outcome.is_old(document);
+            let is_kept = outcome.representative_of(cluster, document) == document || outcome.is_reference(document);
             (rows.row(document), cluster.number(), members.len() as u32, is_kept)
         })
     });
@@ -298,7 +298,7 @@ pub fn dedup_of_texts<'py>(
     let mut job = TextJob::new(&texts, settings.clone());
     (job.urls, job.name, job.frequencies, job.threads, job.created) =
         (&urls, &name, frequencies, threads, now());
-    job.first_old = against.map_or(usize::MAX, |_| new_documents);
+    job.first_reference = against.map_or(usize::MAX, |_| new_documents);
     let done = run_part(py, &ticker, progress, |ticker| collector.finish(&job, ticker))?;
     let (outcome, report) = done.map_err(of_library)?;
     let pairs = pairs_table(&outcome.pairs, &settings, &rows)?;

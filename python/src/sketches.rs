@@ -207,11 +207,11 @@ pub fn join<'py>(
 ) -> PyResult<Table> {
     let OfTexts { settings, threads, .. } = of_texts(&options).map_err(of_refusal)?;
     let mut deduper = Deduper::new(settings.clone()).map_err(of_core)?;
-    let (mut rows, mut first_old) = (Rows::default(), usize::MAX);
-    for (table, is_old) in [(Some(sketches), false), (against, true)] {
+    let (mut rows, mut first_reference) = (Rows::default(), usize::MAX);
+    for (table, is_reference) in [(Some(sketches), false), (against, true)] {
         let Some(table) = table else { continue };
-        if is_old {
-            first_old = deduper.len();
+        if is_reference {
+            first_reference = deduper.len();
         }
         let mut items = Items::new(table)?;
         while let Some((chunk, field)) = items.next_chunk("a table of sketches")? {
@@ -229,7 +229,7 @@ pub fn join<'py>(
     let outcome = run(py, progress, |ticker| {
         pool.install(|| {
             let stages = simflip::pipeline::stages::Stages::new(ticker);
-            deduper.run_with(&Context::new(&|_| None, &stages).against(first_old))
+            deduper.run_with(&Context::new(&|_| None, &stages).against(first_reference))
         })
     })?
     .map_err(of_core)?;

@@ -130,7 +130,7 @@ fn write(
     let files = FileFindings {
         languages: read.languages.clone(),
         not_read: read.not_read.clone(),
-        repeated: read.repeated_ids.iter().filter(|&&document| !read.is_old(document)).count() as u64,
+        repeated: read.repeated_ids.iter().filter(|&&document| !read.is_reference(document)).count() as u64,
         boilerplate: read
             .left_out
             .clone()
@@ -497,19 +497,23 @@ pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item 
 /// Counts the effect of old documents on new ones.
 pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
     let digest = |document| collection.facts(document).digest;
-    let old_texts: HashSet<u128> =
+    let reference_texts: HashSet<u128> =
         (outcome.new..outcome.documents).map(|at| digest(Document::at(at))).collect();
-    let new = |members: &[Document]| members.iter().take_while(|&&member| !outcome.is_old(member)).count();
-    let by_old =
-        outcome.clusters.iter().zip(&outcome.representatives).filter(|(_, kept)| outcome.is_old(**kept));
+    let new =
+        |members: &[Document]| members.iter().take_while(|&&member| !outcome.is_reference(member)).count();
+    let by_reference = outcome
+        .clusters
+        .iter()
+        .zip(&outcome.representatives)
+        .filter(|(_, kept)| outcome.is_reference(**kept));
     let (mut exact, mut all, mut clusters, mut documents_in_clusters) = (0, 0, 0, 0);
-    for (members, _) in by_old {
+    for (members, _) in by_reference {
         let (members, old) = members.split_at(new(members));
         clusters += 1;
         documents_in_clusters += old.len() as u64;
         let go = || members.iter().filter(|&&member| !outcome.is_also_kept(member));
         all += go().count() as u64;
-        exact += go().filter(|&&member| old_texts.contains(&digest(member))).count() as u64;
+        exact += go().filter(|&&member| reference_texts.contains(&digest(member))).count() as u64;
     }
     AgainstReport {
         documents: (outcome.documents - outcome.new) as u64,

@@ -251,7 +251,7 @@ impl ReadDocuments {
     }
 
     /// True if a document is an old one.
-    pub fn is_old(&self, document: Document) -> bool {
+    pub fn is_reference(&self, document: Document) -> bool {
         self.shard_of(document) >= self.new_files
     }
 
@@ -294,7 +294,7 @@ impl ReadDocuments {
             file: &input.path,
             at,
             place: self.documents.place(document),
-            is_old: self.is_old(document),
+            is_reference: self.is_reference(document),
         }
     }
 }
@@ -318,13 +318,13 @@ pub struct NamedDocument<'a> {
     /// Where it is stored.
     pub place: Place,
     /// True if it is an old one.
-    pub is_old: bool,
+    pub is_reference: bool,
 }
 
 impl<'a> NamedDocument<'a> {
     /// The place of the document, for tables.
     pub fn standing(&self) -> At<'a> {
-        let side = if self.is_old { Side::Old } else { Side::New };
+        let side = if self.is_reference { Side::Reference } else { Side::New };
         At { file: self.file.to_string_lossy(), row: self.at.row, side }
     }
 

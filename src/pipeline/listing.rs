@@ -117,8 +117,11 @@ impl Listing for HeldListing<'_> {
         let members = Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
             let members = outcome.clusters.get(cluster);
             members.iter().map(move |&member| {
-                let representative =
-                    if outcome.is_old(member) { member } else { outcome.representative_of(cluster, member) };
+                let representative = if outcome.is_reference(member) {
+                    member
+                } else {
+                    outcome.representative_of(cluster, member)
+                };
                 let (cluster, size) = (Some(cluster), members.len() as u32);
                 Ok((member, DocumentAssignment { cluster, size, representative, similarity: None }))
             })

@@ -422,8 +422,9 @@ fn hold_against(
     corpus::check_texts(&old.inputs, &job.read_options(), "documents of --against")?;
     passed_over.add(old.passed_over);
     let all = inputs.len();
-    let is_old: HashSet<PathBuf> = old.inputs.iter().map(|input| input.stored().to_path_buf()).collect();
-    inputs.retain(|new| !is_old.contains(new.stored()));
+    let is_reference: HashSet<PathBuf> =
+        old.inputs.iter().map(|input| input.stored().to_path_buf()).collect();
+    inputs.retain(|new| !is_reference.contains(new.stored()));
     let (new_files, both) = (inputs.len(), (all - inputs.len()) as u64);
     if new_files == 0 {
         return Err(Error::parameter(

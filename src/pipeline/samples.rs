@@ -21,7 +21,7 @@ pub struct ShownDocument {
     /// Its name in warnings.
     pub name: String,
     /// True if it is an old one.
-    pub is_old: bool,
+    pub is_reference: bool,
     /// Where it stands, where it is stored, and the digest of its text.
     at: (DocId, Place),
     digest: u128,
@@ -38,7 +38,7 @@ impl ShownDocument {
             id: cut(named.id.to_string(), LONGEST_NAME),
             url: cut(named.url.as_deref().unwrap_or_default().to_owned(), LONGEST_NAME),
             name: named.shown_name(),
-            is_old: named.is_old,
+            is_reference: named.is_reference,
             at: (named.at, named.place),
             digest,
             fetched: None,
@@ -46,10 +46,10 @@ impl ShownDocument {
     }
 
     /// A document whose text is at hand.
-    pub fn of_text(name: String, url: &str, text: &str, is_old: bool) -> Self {
+    pub fn of_text(name: String, url: &str, text: &str, is_reference: bool) -> Self {
         let (id, url, at) = (name.clone(), url.to_owned(), Default::default());
         let text = text[..text.floor_char_boundary(LONGEST)].to_owned();
-        Self { id, url, name, is_old, at, digest: 0, fetched: Some((text, None)) }
+        Self { id, url, name, is_reference, at, digest: 0, fetched: Some((text, None)) }
     }
 }
 
@@ -119,9 +119,9 @@ impl Shown {
 
     /// A document with its first words.
     pub fn document(&self, document: Document) -> DocumentSample {
-        let ShownDocument { id, url, is_old, .. } = &self.0[&document];
+        let ShownDocument { id, url, is_reference, .. } = &self.0[&document];
         let sample = DocumentSample::new(id.clone(), url.clone(), self.text(document));
-        DocumentSample { old: *is_old, ..sample }
+        DocumentSample { reference: *is_reference, ..sample }
     }
 
     /// A pair with the places where the two differ.

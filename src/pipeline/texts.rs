@@ -29,7 +29,7 @@ pub struct TextJob<'a, T> {
     pub texts: &'a [T],
     /// Texts from this number on are old: new ones are held against them, and they stay whatever is found, see
     /// [`Context::against`]. `usize::MAX` if there are none.
-    pub first_old: usize,
+    pub first_reference: usize,
     /// The URL of each text, for `keep = shortest-url` and the report; texts beyond the last have none.
     pub urls: &'a [Option<&'a str>],
     /// The name of a text in the report.
@@ -49,7 +49,7 @@ impl<'a, T> TextJob<'a, T> {
     pub fn new(texts: &'a [T], settings: Settings) -> Self {
         Self {
             texts,
-            first_old: usize::MAX,
+            first_reference: usize::MAX,
             urls: &[],
             name: &|document| document.to_string(),
             settings,
@@ -173,7 +173,7 @@ impl TextCollector {
             let prepared = Prepared::new(collection, settings, self.loaded, &stages);
             let url = |document| job.url(document);
             let source = |document| number_of_host(job.url(document));
-            let context = Context::new(&url, &stages).from_sources(&source).against(job.first_old);
+            let context = Context::new(&url, &stages).from_sources(&source).against(job.first_reference);
             let outcome = prepared.find(settings, &context)?.outcome()?;
             let report = report(job, collection, &outcome, &stages);
             Ok((outcome, report))
@@ -196,11 +196,11 @@ fn report<T: AsRef<str>>(
         lost_by_host(new().map(|document| (job.url(document), is_kept[document.index()])))
             .into_iter()
             .collect();
-    findings.files.against = (job.first_old <= collection.len()).then(|| against(collection, outcome));
+    findings.files.against = (job.first_reference <= collection.len()).then(|| against(collection, outcome));
     let shown = |document: Document| {
         let text = job.texts.get(document.index()).map_or("", AsRef::as_ref);
         let (name, url) = ((job.name)(document), job.url(document).unwrap_or_default());
-        (document, ShownDocument::of_text(name, url, text, outcome.is_old(document)))
+        (document, ShownDocument::of_text(name, url, text, outcome.is_reference(document)))
     };
     let shown = Shown(findings.shown().into_iter().map(shown).collect());
     let samples = findings.samples(&job.settings, &shown);

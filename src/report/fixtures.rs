@@ -268,7 +268,7 @@ pub fn large() -> Report {
         url: wide(n),
         opening: long.clone(),
         excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
-        old: n.is_multiple_of(2),
+        reference: n.is_multiple_of(2),
     };
     let pair = PairSample {
         a: document(1),
@@ -331,7 +331,7 @@ pub fn hostile() -> Report {
         url: format!("javascript:{EVIL}"),
         opening: evil(),
         excerpt: vec![Piece { text: evil(), differs: true }, Piece { text: evil(), differs: false }],
-        old: true,
+        reference: true,
     };
     Report {
         tool: Tool { name: evil(), version: evil(), kernel: evil() },

@@ -596,8 +596,8 @@ pub struct DocumentSample {
     pub opening: String,
     /// In a pair: where it differs from the other, see [`differences`]; of a benchmark's item: its passage.
     pub excerpt: Vec<Piece>,
-    /// True if it is one of the old documents that new ones were held against.
-    pub old: bool,
+    /// True for a document of the reference set.
+    pub reference: bool,
 }
 
 /// A pair to look at.

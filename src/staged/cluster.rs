@@ -47,7 +47,7 @@ pub struct Clustered {
     /// New documents that are removed because their text stays in another.
     pub copies: u64,
     /// Of these, documents whose text a reference document has.
-    pub copies_of_old: u64,
+    pub copies_of_reference: u64,
     /// Different texts, reference documents among them, that were compared with others.
     pub compared: u64,
     /// The work of all rounds, and what was left out.
@@ -202,7 +202,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     }
     let mut counts = Clustered {
         documents: folder.new_documents(),
-        old: folder.old_documents(),
+        old: folder.reference_documents(),
         compared: store.compared(),
         statistics: statistics.and(more),
         recall_estimate,
@@ -257,7 +257,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         // Of a text of which nothing is kept, one was removed for another text.
         let exact = removed.saturating_sub(u64::from(!all().any(is_kept)));
         counts.copies += exact;
-        counts.copies_of_old += if best.number() < reference { exact } else { 0 };
+        counts.copies_of_reference += if best.number() < reference { exact } else { 0 };
     }
     let header = ClusterHeader {
         sketches: folder.id.clone(),
@@ -269,7 +269,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     let mut file = NewBinary::begin(&path, PAIRS, &header)?;
     let mut put = |a: Rank, b: Rank, distance: Option<u32>, similarity: f32| {
         let [a, b] = [a, b].map(|rank| order.document(rank));
-        if folder.is_old(a.min(b)) {
+        if folder.is_reference(a.min(b)) {
             return Ok(());
         }
         let edge = Edge { later: a.max(b), earlier: a.min(b), distance, similarity, decides: true };
@@ -381,9 +381,10 @@ impl AssignedRanks {
         members.sort_unstable();
         for cluster in members.chunk_by(|a, b| a.0 == b.0) {
             let rank = |place: usize| cluster[place].2;
-            let is_old = |place: usize| rank(place).number() < reference;
-            for place in
-                quota.choose(cluster.len(), |place| source(rank(place)), is_old).filter(|&place| place > 0)
+            let is_reference = |place: usize| rank(place).number() < reference;
+            for place in quota
+                .choose(cluster.len(), |place| source(rank(place)), is_reference)
+                .filter(|&place| place > 0)
             {
                 self.also.set(u64::from(rank(place).number()));
             }

@@ -17,7 +17,7 @@ use simflip_core::similarity::{Anchor, ComparedDocument};
 
 /// The effect of old documents in clusters.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OldCounts {
+pub struct ReferenceCounts {
     /// Clusters with an old document.
     pub clusters: u64,
     /// Old documents in them.
@@ -40,18 +40,18 @@ struct MeasuredDocument {
 }
 
 /// Goes through all clusters of documents that were joined.
-pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFindings, OldCounts)> {
+pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFindings, ReferenceCounts)> {
     let settings = &joining.folder.settings;
     let (measure, floor) = settings.cohesion();
-    let (mut found, mut old) = (ClusterFindings::new((measure, floor)), OldCounts::default());
+    let (mut found, mut old) = (ClusterFindings::new((measure, floor)), ReferenceCounts::default());
     let mut members = Vec::with_capacity((assignments.len() / Assignment::WIDTH as u64) as usize);
     for assignment in assignments_of(assignments, 0..u64::MAX)? {
         let Assignment { document, representative, cluster, similarity, beside, .. } = assignment?;
         in_range(assignments.path(), document.max(representative), joining.folder.documents())?;
-        let (goes, is_old) = (document != representative, joining.folder.is_old(document));
-        old.clusters += u64::from(is_old && !goes && !beside);
-        old.members += u64::from(is_old);
-        old.gone += u64::from(goes && joining.folder.is_old(representative));
+        let (goes, is_reference) = (document != representative, joining.folder.is_reference(document));
+        old.clusters += u64::from(is_reference && !goes && !beside);
+        old.members += u64::from(is_reference);
+        old.gone += u64::from(goes && joining.folder.is_reference(representative));
         members.push(MeasuredDocument {
             cluster: cluster as u32,
             document: document as u32,

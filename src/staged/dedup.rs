@@ -407,9 +407,10 @@ impl StagedRun<'_> {
             cluster::cluster_joined(&joining, &grouping, &of_files)
         })?;
         let assignments = cluster::open(&opened, &grouping)?.1;
-        let (clusters, of_old) = stages.run("cohesion", clustered.in_clusters, "documents", 0, |_| {
-            cohesion::findings(&joining, &assignments)
-        })?;
+        let (clusters, of_reference) =
+            stages.run("cohesion", clustered.in_clusters, "documents", 0, |_| {
+                cohesion::findings(&joining, &assignments)
+            })?;
         drop(joining);
         part(4);
         let called = self.called(&opened)?;
@@ -452,10 +453,10 @@ impl StagedRun<'_> {
         files.report_lost(stages.progress());
         let files = files.against(job, *both, || AgainstReport {
             documents: clustered.old,
-            exact: clustered.copies_of_old,
-            near: of_old.gone - clustered.copies_of_old,
-            clusters: of_old.clusters,
-            documents_in_clusters: of_old.members,
+            exact: clustered.copies_of_reference,
+            near: of_reference.gone - clustered.copies_of_reference,
+            clusters: of_reference.clusters,
+            documents_in_clusters: of_reference.members,
             ..AgainstReport::default()
         });
         self.watching.look();
@@ -531,12 +532,12 @@ impl StagedRun<'_> {
         let Against { inputs, new_files, passed_over, .. } = &plan.files;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-        let [of_new, of_old] = FOLDERS.map(|name| self.work.path().join(name));
+        let [of_new, of_reference] = FOLDERS.map(|name| self.work.path().join(name));
         watching.begin("sketch", stored.max(1), "bytes");
         let read = stages.timed("sketch", 0, "documents", || {
             let mut read = self.sketch_into(&of_new, new, &boilerplate)?;
             if !old.is_empty() {
-                read.files.extend(self.sketch_into(&of_old, old, &boilerplate)?.files);
+                read.files.extend(self.sketch_into(&of_reference, old, &boilerplate)?.files);
             }
             Ok::<_, Error>(read)
         });
@@ -546,8 +547,8 @@ impl StagedRun<'_> {
         stages.amend(sum(|file| file.documents), sum(|file| file.text_bytes));
         passed_over.message().iter().for_each(|message| stages.progress().note(message));
         check_documents(&read.files, *new_files, stages.progress())?;
-        let of_old = if old.is_empty() { Vec::new() } else { vec![of_old] };
-        let opened = Folder::open_against(&of_new, &of_old)?;
+        let of_reference = if old.is_empty() { Vec::new() } else { vec![of_reference] };
+        let opened = Folder::open_against(&of_new, &of_reference)?;
         let threshold = self.job.settings.verification.threshold();
         Ok((read, threshold.into_iter().fold(opened, Folder::with_threshold)))
     }

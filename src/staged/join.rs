@@ -149,7 +149,7 @@ impl<'a> Joining<'a> {
 
     /// The number of reference documents, which have the first ranks.
     pub fn reference(&self) -> u32 {
-        self.folder.old_documents() as u32
+        self.folder.reference_documents() as u32
     }
 
     fn edges_path(&self, band: usize) -> PathBuf {
@@ -161,7 +161,7 @@ impl<'a> Joining<'a> {
         let store = self.store()?;
         let mut joined = Joined {
             documents: self.folder.new_documents(),
-            old: self.folder.old_documents(),
+            old: self.folder.reference_documents(),
             copies: self.copies.of_new(self.reference()),
             bands: 0,
             there: 0,

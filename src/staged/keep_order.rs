@@ -129,7 +129,8 @@ impl Order {
         budget: &Budget,
     ) -> Result<Self> {
         if grouping.keep == Keep::First {
-            let [old, new] = [folder.old_documents(), folder.new_documents()].map(|number| number as u32);
+            let [old, new] =
+                [folder.reference_documents(), folder.new_documents()].map(|number| number as u32);
             return Ok(Self::ByNumber { old, new });
         }
         let mut sorted = sorted(folder, &grouping.keep, files, work, budget)?;

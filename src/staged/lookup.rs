@@ -125,7 +125,7 @@ impl<'a> Lookup<'a> {
             file: name,
             at: DocId::new(*shard, row),
             place,
-            is_old: self.folder.is_old(document),
+            is_reference: self.folder.is_reference(document),
         })
     }
 }

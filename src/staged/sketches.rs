@@ -379,21 +379,21 @@ impl Folder {
 
     /// Opens the sketches of a folder, and those of folders of old documents.
     pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
-        let mut of_old = Vec::new();
+        let mut of_reference = Vec::new();
         for old in old {
             if fs::canonicalize(old).ok() == fs::canonicalize(folder).ok() {
                 let expected = "another folder than that of the new documents";
                 return Err(Error::parameter("against", old.display(), expected));
             }
-            of_old.extend(files_of(old)?);
+            of_reference.extend(files_of(old)?);
         }
         let mut files = files_of(folder)?;
         let new_files = files.len();
         // As a run in memory sorts its files.
-        for files in [&mut files, &mut of_old] {
+        for files in [&mut files, &mut of_reference] {
             files.sort_by(|a, b| a.header.first_path().cmp(b.header.first_path()));
         }
-        files.append(&mut of_old);
+        files.append(&mut of_reference);
         let first = &files[0];
         let (settings, reading) = (first.header.settings.clone(), first.header.reading.clone());
         let (mut names, mut starts, mut inputs, mut next) = (String::new(), Vec::new(), Vec::new(), 0u64);
@@ -443,8 +443,8 @@ impl Folder {
     fn check_inputs(&self) -> Result<()> {
         let mut known = HashMap::new();
         for FolderInput { mark, file, .. } in &self.inputs {
-            let is_old = *file >= self.new_files;
-            if let Some(other) = known.insert((is_old, &mark.path), *file) {
+            let is_reference = *file >= self.new_files;
+            if let Some(other) = known.insert((is_reference, &mark.path), *file) {
                 let expected = "sketches of another input".to_owned();
                 let got = format!("of {}, as {}", mark.path, self.files[other].path().display());
                 return Err(wrong(
@@ -475,12 +475,12 @@ impl Folder {
     }
 
     /// Number of old documents.
-    pub fn old_documents(&self) -> u64 {
+    pub fn reference_documents(&self) -> u64 {
         self.documents() - self.new_documents()
     }
 
     /// True if a document is an old one.
-    pub fn is_old(&self, document: u64) -> bool {
+    pub fn is_reference(&self, document: u64) -> bool {
         document >= self.new_documents()
     }
 

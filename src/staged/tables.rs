@@ -167,7 +167,7 @@ impl Tables<'_> {
                     }
                 }
             }
-            if self.folder.is_old(document) {
+            if self.folder.is_reference(document) {
                 return Ok(());
             }
             columns.read(Column::Features, from, count, &mut features)?;

@@ -139,7 +139,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
         });
         entry.members += 1;
         entry.kept += u64::from(row.kept() == Some(true));
-        entry.old += u64::from(row.is_old());
+        entry.old += u64::from(row.is_reference());
         documents += 1;
         let mut wrong = |what: &str| inspection.problem_at(path, row.line, what);
         if row.size() != entry.size {
@@ -147,7 +147,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
         }
         match row.kept() {
             None => wrong("kept is neither true nor false"),
-            Some(false) if row.is_old() => wrong("an old document that does not stay"),
+            Some(false) if row.is_reference() => wrong("an old document that does not stay"),
             Some(_) => {}
         }
         if cluster_of.insert(feature(row.id().as_bytes()), entry.number).is_some() {

@@ -57,7 +57,7 @@ pub enum Side {
     #[default]
     New,
     /// A document that new ones were held against; it stays.
-    Old,
+    Reference,
 }
 
 /// A row of `pairs.csv`.

@@ -196,8 +196,8 @@ impl<'r> ClusterLine<'r> {
     }
 
     /// True if this is one of the old documents that new ones were held against, all of which stay.
-    pub fn is_old(&self) -> bool {
-        self.reader.side.is_some_and(|column| field(&self.reader.row, column) == "old")
+    pub fn is_reference(&self) -> bool {
+        self.reader.side.is_some_and(|column| field(&self.reader.row, column) == "reference")
     }
 
     /// The error for something in this row.
@@ -316,7 +316,7 @@ mod tests {
             let rows = fields.iter().map(|(name, cluster, _, size, kept)| {
                 let (id, cluster) = (name.into(), cluster.into());
                 let (url, size) = ("".into(), u64::from(*size));
-                Ok(ClusterRow { id, url, cluster, size, kept: *kept, at: At { side: Side::Old, ..at(name) } })
+                Ok(ClusterRow { id, url, cluster, size, kept: *kept, at: At { side: Side::Reference, ..at(name) } })
             });
             write(&path, rows).unwrap();
             let mut reader = ClustersReader::open(&path).unwrap();
@@ -324,7 +324,7 @@ mod tests {
                 let row = reader.next_row().unwrap().unwrap();
                 prop_assert_eq!((row.id(), row.cluster()), (&**id, &**cluster));
                 prop_assert_eq!((row.size(), row.kept()), (Some(u64::from(*size)), Some(*kept)));
-                prop_assert_eq!((row.at(), row.is_old()), (Some((&**id, Some(7))), true));
+                prop_assert_eq!((row.at(), row.is_reference()), (Some((&**id, Some(7))), true));
             }
             prop_assert!(reader.next_row().unwrap().is_none());
         }

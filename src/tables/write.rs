@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn at(file: &str, row: u32) -> At<'_> {
-        At { file: file.into(), row, side: if row == 1 { Side::New } else { Side::Old } }
+        At { file: file.into(), row, side: if row == 1 { Side::New } else { Side::Reference } }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) fn document(sample: &DocumentSample) -> Value {
         link => link(&sample.url),
         opening => if shows_opening { String::new() } else { clip(&sample.opening, TEXT_CHARS / 2) },
         excerpt,
-        old => sample.old,
+        reference => sample.reference,
     }
 }
 
