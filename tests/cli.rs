@@ -751,7 +751,7 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     reported("seen --index i data --method simhash --distance 99", "--distance 99: expected at most 15");
     reported("seen --index i data --method simhash --recall 7", "expected a share above 0");
     reported("seen --index i data --request-field r", "--request-field has no effect here");
-    reported("seen --index i data --ask-only", "--index i: expected an index; there is no such index");
+    reported("seen --index i data --read-only", "--index i: expected an index; there is no such index");
     reported("evaluate r --truth t --min-score nan", "'nan' for '--min-score <SCORE>': expected a number");
 }
 

@@ -98,7 +98,7 @@ fn an_index_is_left_and_taken_up_again_with_its_settings() {
         csv,
         "page,answer,distance,earlier,similarity,last_seen,near_pages\na,new,,,,,0\nb,new,,,,,0\nc,new,,,,,0\n"
     );
-    let asked = reported(top.path(), "seen --index i b.jsonl --ask-only --json", 0).0;
+    let asked = reported(top.path(), "seen --index i b.jsonl --read-only --json", 0).0;
     assert_eq!(reported(top.path(), "seen --index i b.jsonl --json --seen-at 2026-11-02", 0).0, asked);
     let all = answers(&asked);
     assert_eq!((&all[0]["answer"], &all[0]["earlier"]), (&json!("near"), &json!("a")));
@@ -118,7 +118,7 @@ fn an_index_is_left_and_taken_up_again_with_its_settings() {
     refused("--similarity 0.7", "the least similarity is 0.8");
     refused("--min-features 9", "the least number of features is 1");
     refused("--distance 3", "both, which has no distance");
-    reported(top.path(), "seen --index i b.jsonl --similarity 0.8 --features shingles:5 --ask-only", 0);
+    reported(top.path(), "seen --index i b.jsonl --similarity 0.8 --features shingles:5 --read-only", 0);
     // Frequencies belong to an index.
     reported(top.path(), "dedup a.jsonl --out out --features words --method simhash --save-frequencies f", 0);
     let weighted = "seen --index w a.jsonl --method simhash --features words --weighting tf-idf";
@@ -228,7 +228,7 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
     fs::write(top.path().join("x.jsonl"), line("x", &text(3, 0)) + &line("y", &text(99, 0))).unwrap();
     let (out, err) = reported(top.path(), "seen --index i x.jsonl", 2);
     assert!(out.is_empty() && err.contains("that no other process writes to"), "{out} {err}");
-    let beside = words(&reported(top.path(), "seen --index i x.jsonl --ask-only --json", 0).0);
+    let beside = words(&reported(top.path(), "seen --index i x.jsonl --read-only --json", 0).0);
     assert_eq!(beside, [("x".into(), "same".into()), ("y".into(), "new".into())]);
     assert_eq!(pipe.end().0, 1, "some lines were no pages");
     // What was asked for is there, and requests are remembered beyond the process.
@@ -286,13 +286,13 @@ fn what_cannot_be_printed_is_not_remembered() {
             err.contains("No space left") && (err.contains("2 answers could") || !command.contains("--json")),
             "{err}"
         );
-        let asked = reported(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0;
+        let asked = reported(top.path(), "seen --index i a.jsonl --read-only --json", 0).0;
         assert!(words(&asked).iter().all(|(_, word)| word == "new"), "{asked}");
     }
     // Nor is a page seen again whose answer was lost.
     reported(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
     assert_eq!(full("seen --index i a.jsonl --json --seen-at 2026-11-20").0, Some(2));
-    let asked = answers(&reported(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0);
+    let asked = answers(&reported(top.path(), "seen --index i a.jsonl --read-only --json", 0).0);
     assert!(asked.iter().all(|answer| answer["last_seen"] == "2026-11-01T00:00:00.000Z"), "{asked:?}");
 }
 
@@ -467,7 +467,7 @@ fn a_log_that_was_truncated_is_told() {
         let missing = format!("truncated: at least {} bytes are missing", whole.len() - cut);
         // Whoever asks alone hears as often as it asks; a writer goes on from there.
         for _ in 0..2 {
-            let (_, err) = reported(top.path(), "seen --index i --ask-only b.jsonl", 0);
+            let (_, err) = reported(top.path(), "seen --index i --read-only b.jsonl", 0);
             assert!(err.contains(&missing) && !err.contains("never"), "{err}");
         }
         assert!(reported(top.path(), "inspect i", 2).1.contains(&missing));
@@ -777,13 +777,13 @@ fn what_is_removed_leaves_no_trace() {
     assert!(err.contains("--remove none: no stored page has this name"), "{err}");
     assert!(!err.contains("--remove http"), "{err}");
     assert!(!traces("secret") && traces("site.example/7"));
-    assert_eq!(words(&reported(top.path(), "seen --index i --json --ask-only b.jsonl", 0).0)[0].1, "new");
+    assert_eq!(words(&reported(top.path(), "seen --index i --json --read-only b.jsonl", 0).0)[0].1, "new");
     // Seen again, a page does not expire.
     put("c.jsonl", line("again", &text(7, 0)));
     reported(top.path(), "seen --index i c.jsonl --seen-at 2026-05-30", 0);
     let (_, err) = reported(top.path(), "seen --index i --expire 30d --seen-at 2026-06-02", 0);
     assert!(err.contains("29 pages were removed"), "{err}");
-    let left = words(&reported(top.path(), "seen --index i --json --ask-only a.jsonl", 0).0);
+    let left = words(&reported(top.path(), "seen --index i --json --read-only a.jsonl", 0).0);
     assert_eq!(left.iter().filter(|(_, word)| word == "same").count(), 1);
 }
 
@@ -1154,8 +1154,9 @@ fn pages_come_from_sketches_exported_files_and_other_indexes() {
         "new.jsonl",
         (0..60).map(|page| line("?", &text(page, (page + 1) % 3))).collect::<String>() + &pages(50, 70),
     );
-    let asked =
-        |index: &str| reported(top.path(), &format!("seen --index {index} --ask-only --json new.jsonl"), 0).0;
+    let asked = |index: &str| {
+        reported(top.path(), &format!("seen --index {index} --read-only --json new.jsonl"), 0).0
+    };
     let expected = asked("read");
     assert_eq!(answers(&expected).iter().filter(|answer| answer["answer"] == "near").count(), 60);
     assert_eq!(asked("i"), expected);

@@ -149,7 +149,7 @@ class Seen:
         self,
         index: _Path,
         *,
-        ask_only: bool = False,
+        read_only: bool = False,
         fsync: bool = False,
         fresh: timedelta | str | None = None,
         method: Literal["both", "simhash"] | None = None,

@@ -69,7 +69,7 @@ class Seen:
         self,
         index,
         *,
-        ask_only=False,
+        read_only=False,
         fsync=False,
         fresh=None,
         method=None,
@@ -84,7 +84,7 @@ class Seen:
     ):
         """Opens the index in the folder ``index``, or makes it.
 
-        ask_only: open an index that is there to ask alone; another process may write to it meanwhile, whose pages
+        read_only: open an index that is there to ask alone; another process may write to it meanwhile, whose pages
         so far are seen. fsync: wait until what is remembered is on the disk, so that it outlives a failure of power.
         fresh: a ``timedelta``, or a length of time such as ``"30d"``: pages last seen longer ago are stale.
 
@@ -106,7 +106,7 @@ class Seen:
             "min_features": min_features,
         }
         self.index = given["index"]
-        self._native, notes = _simflip.Seen.open(options_of(given), ask_only)
+        self._native, notes = _simflip.Seen.open(options_of(given), read_only)
         for note in notes:
             logging.getLogger("simflip").warning("%s", note)
 
@@ -179,7 +179,7 @@ class Seen:
 
     def __reduce__(self):
         raise TypeError(
-            "an index is open in one process: open it in each process, with ask_only=True in all but the one that stores"
+            "an index is open in one process: open it in each process, with read_only=True in all but the one that stores"
         )
 
     def __repr__(self):

@@ -42,7 +42,7 @@ _Answer: TypeAlias = tuple[str, str, int | None, str | None, float | None, str |
 @final
 class Seen:
     @staticmethod
-    def open(options: list[str], ask_only: bool) -> tuple[Seen, list[str]]: ...
+    def open(options: list[str], read_only: bool) -> tuple[Seen, list[str]]: ...
     def work_on(
         self,
         work: str,

@@ -100,7 +100,7 @@ impl Seen {
         match std::process::id() == self.process {
             true => Ok(()),
             false => Err(PyValueError::new_err(format!(
-                "process {} opened the index, and this one was forked from it; open it here again, with ask_only=True \
+                "process {} opened the index, and this one was forked from it; open it here again, with read_only=True \
                  beside one that stores",
                 self.process
             ))),
@@ -210,12 +210,12 @@ fn closed() -> PyErr {
 
 #[pymethods]
 impl Seen {
-    /// Opens the index that `options` name, or makes it; `ask_only` opens one that is there to ask alone. Gives it
+    /// Opens the index that `options` name, or makes it; `read_only` opens one that is there to ask alone. Gives it
     /// with what there is to say of how it was opened.
     #[staticmethod]
-    fn open(py: Python<'_>, options: Vec<OsString>, ask_only: bool) -> PyResult<(Self, Vec<String>)> {
+    fn open(py: Python<'_>, options: Vec<OsString>, read_only: bool) -> PyResult<(Self, Vec<String>)> {
         let pool = pool(0)?;
-        let opened = py.detach(|| pool.install(|| of_seen(&options, ask_only))).map_err(of_refusal)?;
+        let opened = py.detach(|| pool.install(|| of_seen(&options, read_only))).map_err(of_refusal)?;
         let OfSeen { seen, frequencies, fresh, .. } = opened;
         let settings = seen.params().settings.clone();
         let sketcher = Sketcher::new(&settings, Some(Arc::clone(&frequencies))).map_err(of_core)?;

@@ -160,7 +160,7 @@ def test_scrapy_drops_what_was_seen(site, tmp_path):
     names = sorted(item["url"].removeprefix(site).removesuffix(".html")[:1] for item in items)
     assert names == ["", "a", "b", "c"]
     assert all(item["seen"]["answer"] == "new" and item["seen"]["page"] == item["url"] for item in items)
-    with simflip.Seen(tmp_path / "index", ask_only=True) as seen:
+    with simflip.Seen(tmp_path / "index", read_only=True) as seen:
         # A document with the text of another is not stored again.
         assert len(seen) == 5
     told, items = crawl(tmp_path / "second.jsonl")

@@ -155,7 +155,7 @@ def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
                 seen.check(texts)
             except ValueError as error:
                 refused += "was forked" in str(error)
-            with simflip.Seen(path, ask_only=True) as own:
+            with simflip.Seen(path, read_only=True) as own:
                 refused += sum(answer.answer == "same" for answer in own.check(texts))
             seen.close()
             del seen
@@ -170,7 +170,7 @@ def test_a_fork_neither_hangs_nor_touches_its_parent_s_index(tmp_path):
             raise SystemExit("two write")
         seen.add(["one more document"], ["more"])
         seen.close()
-        with simflip.Seen(path, ask_only=True) as own:
+        with simflip.Seen(path, read_only=True) as own:
             assert len(own) == 301
     """
     arguments = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "index")]

@@ -63,8 +63,8 @@ def test_answers_are_those_of_the_command_line(texts, tmp_path, keywords, typed)
     words = {answer.answer for answer in answers}
     assert words == ({"new", "near", "same", "stale"} if "fresh" in keywords else {"new", "near", "same"})
     # Each asks the other's index.
-    again = run("--index", tmp_path / "ours", "--ask-only", "--json", "--seen-at", AT, "-", stdin=lines(texts, ids))
-    with simflip.Seen(tmp_path / "theirs", ask_only=True) as theirs:
+    again = run("--index", tmp_path / "ours", "--read-only", "--json", "--seen-at", AT, "-", stdin=lines(texts, ids))
+    with simflip.Seen(tmp_path / "theirs", read_only=True) as theirs:
         asked = theirs.check(texts, ids, seen_at=AT)
     assert [as_printed(answer) for answer in asked] == [json.loads(line) for line in again.stdout.splitlines()]
 
@@ -150,7 +150,7 @@ def test_a_killed_crawler_forgets_nothing_and_its_last_answer_is_in_doubt(tmp_pa
         simflip.Seen(index)
     told = run("--index", index, "--remove", "x", code=2).stderr.removeprefix("simflip: ").rstrip()
     assert str(refused.value) == simflip._simflip.as_keywords(told)
-    with simflip.Seen(index, ask_only=True) as beside:
+    with simflip.Seen(index, read_only=True) as beside:
         assert beside.check("page 5 " * 20).answer == "same"
         with pytest.raises(ValueError, match="open to write"):
             beside.add("a page", "x")
@@ -189,7 +189,7 @@ def test_an_interrupted_call_stores_nothing(tmp_path):
             seen.check_and_add(texts, names(texts), progress=stop)
         assert len(seen) == 1
         assert seen.check_and_add(texts[:2], names(texts)[:2])[0].answer == "new"
-    with simflip.Seen(tmp_path / "i", ask_only=True) as seen:
+    with simflip.Seen(tmp_path / "i", read_only=True) as seen:
         assert len(seen) == 3
 
 
@@ -214,7 +214,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match='distance applies to SimHash only'):
         simflip.Seen(tmp_path / "i", distance=3)
     with pytest.raises(ValueError, match="there is no such index"):
-        simflip.Seen(tmp_path / "i", ask_only=True)
+        simflip.Seen(tmp_path / "i", read_only=True)
     with simflip.Seen(tmp_path / "i") as seen:
         with pytest.raises(ValueError, match="ids 1: expected as many as texts, 2"):
             seen.add(["a", "b"], ["1"])

@@ -233,5 +233,5 @@ def test_datasets_maps_with_several_processes(texts):
 
 def test_an_index_stays_in_its_process(tmp_path):
     with simflip.Seen(tmp_path / "index") as seen:
-        with pytest.raises(TypeError, match=r"open it in each process.*ask_only=True"):
+        with pytest.raises(TypeError, match=r"open it in each process.*read_only=True"):
             pickle.dumps(seen)

@@ -179,8 +179,8 @@ pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> 
 /// # Errors
 /// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
 /// another process writes to it.
-pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> {
-    parsed::<IndexArgs>(options)?.open_silently(ask_only).map_err(refused_by::<IndexArgs>)
+pub fn of_seen(options: &[OsString], read_only: bool) -> Result<OfSeen, Refused> {
+    parsed::<IndexArgs>(options)?.open_silently(read_only).map_err(refused_by::<IndexArgs>)
 }
 
 /// Parses the age from which on documents expire, such as 30d.

@@ -45,7 +45,7 @@ use std::time::{Duration, Instant, SystemTime};
   simflip seen --index crawl.seen monday.warc.wet.gz > monday.csv
   simflip seen --index crawl.seen --fresh 30d tuesday.warc.wet.gz > tuesday.csv
   crawler | simflip seen --index crawl.seen --json - | decider
-  simflip seen --index crawl.seen --ask-only page.jsonl --json
+  simflip seen --index crawl.seen --read-only page.jsonl --json
   simflip seen --index crawl.seen --remove https://example.org/gone --expire 365d
   simflip seen --index today.seen --import sketches --import yesterday.seen
   simflip seen --index crawl.seen --export pages.seen
@@ -63,7 +63,7 @@ pub(crate) struct SeenArgs {
 
     /// Answer, but do not add the pages to the index; another process may write to it meanwhile
     #[arg(long, conflicts_with_all = ["remove", "expire", "fsync", "import"])]
-    ask_only: bool,
+    read_only: bool,
 
     /// First take over the pages of a folder or file of sketches, of an exported file, or of another index, without
     /// reading their texts; repeatable
@@ -71,7 +71,7 @@ pub(crate) struct SeenArgs {
     import: Vec<PathBuf>,
 
     /// At the end write all pages of the index, their names, times and sketches, to a file that --import reads; with
-    /// --ask-only, or if nothing else is to be done, another process may write to the index meanwhile
+    /// --read-only, or if nothing else is to be done, another process may write to the index meanwhile
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
 
@@ -165,7 +165,7 @@ impl SeenArgs {
             && self.import.is_empty()
             && self.remove.is_empty()
             && self.expire.is_none();
-        let mut opened = self.index.open(self.ask_only || exports_alone)?;
+        let mut opened = self.index.open(self.read_only || exports_alone)?;
         self.remove_some(&mut opened)?;
         self.import_some(&mut opened)?;
         let mut out = AnswerOutput::new(self.json)?;
@@ -193,7 +193,7 @@ impl SeenArgs {
         }
         // The index is not closed then, so that answers are in doubt.
         anyhow::ensure!(
-            self.ask_only || !answers || !out.is_left_unread(),
+            self.read_only || !answers || !out.is_left_unread(),
             "standard output: its reader is gone and has not read all answers. Which ones it has read is not known, so the \
              latest are in doubt: asked about these pages again, the index answers as it did"
         );
@@ -339,7 +339,7 @@ impl SeenArgs {
                 Err((name, error)) => out.form.error(&mut lines, &name, &error)?,
                 Ok(AskedPage { name, request: id, sketch, .. }) => {
                     let about = Request { name: &name, id: id.as_deref(), ..request(now, self.index.fresh) };
-                    let reply = match self.ask_only {
+                    let reply = match self.read_only {
                         true => seen.ask(&about, &sketch)?,
                         false => seen.ask_and_add(&about, &sketch)?,
                     };
@@ -348,14 +348,14 @@ impl SeenArgs {
                 }
             }
         }
-        if !self.ask_only {
+        if !self.read_only {
             seen.commit()?;
         }
         let (written, failure) = out.write(&lines);
         let Some(error) = failure else {
-            return if self.ask_only { Ok(()) } else { Ok(seen.sent()?) };
+            return if self.read_only { Ok(()) } else { Ok(seen.sent()?) };
         };
-        if self.ask_only {
+        if self.read_only {
             return Err(error).context("standard output");
         }
         let sent = ends.iter().filter(|&&end| end <= written).count();

@@ -1556,7 +1556,7 @@ fn lock(folder: &Path) -> Result<Lock> {
     match file.try_lock() {
         Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => {
-            let expected = "an index that no other process writes to; wait for it, send it your pages, or ask alone (--ask-only)";
+            let expected = "an index that no other process writes to; wait for it, send it your pages, or ask alone (--read-only)";
             Err(Error::parameter("index", folder.display(), expected))
         }
         Err(TryLockError::Error(error)) => Err(Error::io(&path, error)),
