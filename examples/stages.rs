@@ -275,7 +275,7 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         let done = staged::join(&job, Shard::default(), &Silent)?;
         format!(
             "{} copies; {} edges of {} pairs compared; {} left out in buckets of up to {} documents",
-            done.copies,
+            done.exact_duplicates,
             done.pairs,
             done.statistics.compared,
             done.statistics.left_out,

@@ -5,10 +5,10 @@
 //! line is boilerplate where documents of three or more different contents of its group have it.
 //!
 //! What is one content? Counting documents, or distinct texts, would call what five near-copies share boilerplate, as
-//! that is nearly all of their lines. So a document's content is stood for by one of its lines, drawn by hash, the
+//! that is nearly all of their lines. So a document's content is stood for by one of its lines, sampled by hash, the
 //! longer the likelier. Two documents that share most of their words mostly draw the same line and count once,
 //! and documents that share boilerplate draw lines of their own contents. `n` documents of which the share `s` is
-//! common to all count as about `1 + n·(1 − s)`. Six such draws are made, and three must have come to three contents: a
+//! common to all count as about `1 + n·(1 − s)`. Six such samples are made, and three must have come to three contents: a
 //! draw is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
 //!
 //! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
@@ -36,10 +36,10 @@ use std::sync::{Mutex, PoisonError};
 pub const BOILERPLATE_RULES: &str = "lines-of-three-contents-v1";
 
 /// Draws of a line that stands for a document's content.
-const DRAWS: usize = 6;
+const SAMPLES: usize = 6;
 
 /// Draws that must have come to three contents.
-const LEAST_DRAWS: usize = 3;
+const LEAST_SAMPLES: usize = 3;
 
 /// Parts of the counts, each with its own lock.
 const PARTS: usize = 64;
@@ -210,12 +210,12 @@ impl LineContents {
     /// A draw that has come to three contents.
     const MANY: u128 = 1 << (2 * Self::BITS);
     const DRAW: u128 = (Self::MANY << 1) - 1;
-    const DRAW_BITS: usize = 2 * Self::BITS as usize + 1;
+    const SAMPLE_BITS: usize = 2 * Self::BITS as usize + 1;
 
-    /// Adds a document's content, by its draws.
-    fn add(&mut self, drawn: [u16; DRAWS]) {
-        let draws = drawn.into_iter().zip((0..).step_by(Self::DRAW_BITS));
-        self.merge(Self(draws.fold(0, |sum, (drawn, shift)| sum | u128::from(drawn) << shift)));
+    /// Adds a document's content, by its samples.
+    fn add(&mut self, sampled: [u16; SAMPLES]) {
+        let samples = sampled.into_iter().zip((0..).step_by(Self::SAMPLE_BITS));
+        self.merge(Self(samples.fold(0, |sum, (sampled, shift)| sum | u128::from(sampled) << shift)));
     }
 
     /// The contents of a draw and one more, the lesser first.
@@ -240,7 +240,7 @@ impl LineContents {
         }
         let mut sum = 0;
         let mut many = 0;
-        for shift in (0..).step_by(Self::DRAW_BITS).take(DRAWS) {
+        for shift in (0..).step_by(Self::SAMPLE_BITS).take(SAMPLES) {
             let theirs = other.0 >> shift & Self::DRAW;
             let mut draw = self.0 >> shift & Self::DRAW;
             if theirs == Self::MANY {
@@ -253,7 +253,7 @@ impl LineContents {
             many += usize::from(draw == Self::MANY);
             sum |= draw << shift;
         }
-        *self = if many >= LEAST_DRAWS { Self::BOILERPLATE } else { Self(sum) };
+        *self = if many >= LEAST_SAMPLES { Self::BOILERPLATE } else { Self(sum) };
     }
 }
 
@@ -299,22 +299,22 @@ impl Lines {
     }
 
     /// The lines that stand for the document's content: for each draw ten bits, not 0.
-    fn draw(&self) -> [u16; DRAWS] {
+    fn sample(&self) -> [u16; SAMPLES] {
         std::array::from_fn(|at| {
             let mut least = (f64::INFINITY, 0);
             for DocumentLine { key, words, .. } in &self.lines {
                 let Some(key) = key else { continue };
                 let hash = fmix64(key ^ fmix64(at as u64 + 1));
-                // Exponentially distributed with the weight as its rate: the least of all is drawn.
+                // Exponentially distributed with the weight as its rate: the least of all is sampled.
                 let share = ((hash >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 let weight = weight_of(*words);
-                // A logarithm only where the line may be drawn: it is at least as far from 0 as this.
+                // A logarithm only where the line may be sampled: it is at least as far from 0 as this.
                 if (1.0 - share) / weight > least.0 * (1.0 + 1e-9) {
                     continue;
                 }
-                let drawn = (-libm::log(share) / weight, hash);
-                if drawn.0.total_cmp(&least.0).then(drawn.1.cmp(&least.1)).is_lt() {
-                    least = drawn;
+                let sampled = (-libm::log(share) / weight, hash);
+                if sampled.0.total_cmp(&least.0).then(sampled.1.cmp(&least.1)).is_lt() {
+                    least = sampled;
                 }
             }
             1 + (fmix64(least.1) % LineContents::MASK as u64) as u16
@@ -322,7 +322,7 @@ impl Lines {
     }
 }
 
-/// The weight of a line with so many words when lines are drawn: their number to the power 1.5, as boilerplate has
+/// The weight of a line with so many words when lines are sampled: their number to the power 1.5, as boilerplate has
 /// short lines, and content long ones.
 fn weight_of(words: u32) -> f64 {
     let words = f64::from(words);
@@ -347,10 +347,10 @@ fn part_of(key: u64) -> usize {
 }
 
 impl CountsPart {
-    fn add(&mut self, key: u64, drawn: [u16; DRAWS], most: usize, all: usize) {
+    fn add(&mut self, key: u64, sampled: [u16; SAMPLES], most: usize, all: usize) {
         match self {
             Self::Lines(lines) => {
-                lines.entry(key).or_default().add(drawn);
+                lines.entry(key).or_default().add(sampled);
                 if lines.len() > most {
                     let mut table = vec![LineContents::default(); all];
                     for (&key, &contents) in &*lines {
@@ -363,7 +363,7 @@ impl CountsPart {
                     *self = Self::Places(table);
                 }
             }
-            Self::Places(table) => places(key, all).into_iter().for_each(|place| table[place].add(drawn)),
+            Self::Places(table) => places(key, all).into_iter().for_each(|place| table[place].add(sampled)),
         }
     }
 }
@@ -393,12 +393,12 @@ impl Counting {
     pub fn add(&self, lines: &mut Lines, input: &Path, document: Grouped<'_>, text: &str) {
         let Some(group) = self.by.of(input, document) else { return };
         lines.cut(&group, text);
-        let drawn = lines.draw();
+        let sampled = lines.sample();
         // The group itself is counted like a line that all of its documents have: one of fewer contents has no
         // boilerplate, and its documents need not be cut again.
         for key in lines.lines.iter().filter_map(|line| line.key).chain([feature(group.as_bytes())]) {
             let mut part = self.parts[part_of(key)].lock().unwrap_or_else(PoisonError::into_inner);
-            part.add(key, drawn, self.most_lines, self.places);
+            part.add(key, sampled, self.most_lines, self.places);
         }
     }
 
@@ -883,9 +883,9 @@ mod tests {
     }
 
     /// The definition: sets of contents by draw.
-    fn naive(contents: &[[u16; DRAWS]]) -> bool {
+    fn naive(contents: &[[u16; SAMPLES]]) -> bool {
         let many = |draw: &usize| contents.iter().map(|c| c[*draw]).collect::<BTreeSet<_>>().len() >= 3;
-        (0..DRAWS).filter(many).count() >= LEAST_DRAWS
+        (0..SAMPLES).filter(many).count() >= LEAST_SAMPLES
     }
 
     proptest! {
@@ -894,7 +894,7 @@ mod tests {
             contents in prop::collection::vec(prop::array::uniform6(1u16..6), 0..8),
             cut in 0usize..8,
         ) {
-            let count = |contents: &[[u16; DRAWS]]| {
+            let count = |contents: &[[u16; SAMPLES]]| {
                 let mut count = LineContents::default();
                 contents.iter().for_each(|&content| count.add(content));
                 count

@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_by_their_first_bytes() {
+    fn kinds_are_known_by_their_first_bytes() {
         let (folder, path) = sample();
         assert!(is_of_kind(&path, FREQUENCIES) && !is_of_kind(&path, BOILERPLATE));
         assert!(!is_of_kind(&folder.path().join("none"), FREQUENCIES));

@@ -247,7 +247,7 @@ fn psm_without_budget_finds_what_bphs_finds() {
 }
 
 #[test]
-fn hashes_that_agree_in_a_band_are_told_band_by_band() {
+fn hashes_that_agree_in_a_band_are_reported_band_by_band() {
     let top = tempfile::tempdir().unwrap();
     let run = |name: &str, args: &[&str]| {
         let out = top.path().join(name);
@@ -566,7 +566,7 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
 }
 
 #[test]
-fn documents_with_one_id_are_told_apart() {
+fn documents_with_one_id_are_distinguished() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("documents.jsonl"), top.path().join("out"));
     write_jsonl(&input);
@@ -705,7 +705,7 @@ fn options_that_would_change_nothing_are_refused() {
 }
 
 #[test]
-fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
+fn a_wrong_value_is_reported_with_its_option_and_what_is_expected() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("data")).unwrap();
     write_jsonl(&folder.path().join("data/documents.jsonl"));

@@ -335,7 +335,7 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
 }
 
 #[test]
-fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
+fn what_many_files_are_that_are_not_read_is_reported_by_their_endings() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(0..3));
     for (n, kind) in [(12, "jpg"), (3, "tar.gz"), (1, "")] {
@@ -611,7 +611,7 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
 }
 
 #[test]
-fn what_is_odd_and_no_corruption_is_told_by_every_command() {
+fn what_is_odd_and_no_corruption_is_reported_by_every_command() {
     let place = Place::new();
     let cut = record(1).strip_suffix(b"\r\n\r\n").unwrap().to_vec();
     place.put("in/a.warc.wet", [record(0), cut].concat());

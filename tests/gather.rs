@@ -60,7 +60,7 @@ fn files_become_lines_in_the_order_of_their_paths() {
 }
 
 #[test]
-fn what_cannot_be_gathered_is_told() {
+fn what_cannot_be_gathered_is_reported() {
     let place = Place::new();
     site(&place);
     place.put("mine.jsonl", "years of work");

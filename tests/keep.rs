@@ -238,7 +238,7 @@ fn few_documents_with_a_url_are_a_warning() {
 }
 
 #[test]
-fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning() {
+fn what_each_source_loses_is_reported_and_a_source_that_is_nearly_gone_is_a_warning() {
     let place = Place::new();
     let document = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "source": host, "text": text(n)});
     let of = |host: &str, documents: std::ops::Range<usize>| {

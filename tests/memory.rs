@@ -508,7 +508,7 @@ fn of_very_many_documents_that_are_the_same_to_the_judge_few_stay() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
+fn memory_that_is_named_is_kept_to_and_what_was_expected_is_reported() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
     long_names(&crawl, 60_000, 3);

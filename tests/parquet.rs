@@ -502,7 +502,7 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
 }
 
 #[test]
-fn a_missing_column_is_told_with_those_there_are() {
+fn a_missing_column_is_reported_with_those_there_are() {
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("a.parquet");
     let row = Row { text: Some("a document".into()), ..Row::default() };

@@ -240,7 +240,7 @@ fn a_pipe_is_answered_line_by_line_while_it_is_open() {
 }
 
 #[test]
-fn the_last_line_of_a_pipe_needs_no_end_and_long_objects_are_told() {
+fn the_last_line_of_a_pipe_needs_no_end_and_long_objects_are_reported() {
     let top = tempfile::tempdir().unwrap();
     let mut pipe = piped(top.path(), "--longest-document 1");
     let long = line("long", &"word ".repeat(400_000));
@@ -454,7 +454,7 @@ fn a_page_whose_crawler_was_killed_alone_is_not_the_same_as_itself() {
 }
 
 #[test]
-fn a_log_that_was_truncated_is_told() {
+fn a_log_that_was_truncated_is_reported() {
     let top = tempfile::tempdir().unwrap();
     let pages: String = (0..300).map(|page| line(&format!("p{page}"), &text(page, 0))).collect();
     fs::write(top.path().join("a.jsonl"), pages).unwrap();

@@ -251,7 +251,7 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
         let kept = top.join(linkage.name());
         let clustered = clusters_and_kept(paths, &sketches, &[], &kept, linkage, machine);
         assert_eq!(clustered.recall_estimate, outcome.recall_estimate, "{machine:?}");
-        assert_eq!(clustered.copies, outcome.exact_duplicates as u64, "{machine:?}");
+        assert_eq!(clustered.exact_duplicates, outcome.exact_duplicates as u64, "{machine:?}");
         assert_eq!(Some(clustered.statistics.into()), outcome.verified, "{machine:?}");
         let is_kept = outcome.kept_mask();
         let expected: Vec<String> = texts

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::generator::{Capped, Ran, Scores, Searched};
 use crate::id::{Id, Rank};
 use crate::kernel::huge_pages::untouched;
-use crate::resemblance::{SetBits as ResemblanceBits, contained};
+use crate::resemblance::{SetBits as SketchBits, contained};
 use crate::search::Cost;
 use crate::search::bphs::BphsParams;
 use crate::search::selfjoin::cosine_of_distance;
@@ -133,8 +133,8 @@ impl ComparedDocument for Sketched<'_> {
         self.hashed
     }
 
-    fn bits(&self) -> Option<ResemblanceBits<'_>> {
-        let bits = ResemblanceBits { words: self.two.bits, size: self.features, forms: self.forms };
+    fn bits(&self) -> Option<SketchBits<'_>> {
+        let bits = SketchBits { words: self.two.bits, size: self.features, forms: self.forms };
         self.hashed.is_none().then_some(bits)
     }
 
@@ -1089,7 +1089,7 @@ mod tests {
         fn signature(&self) -> Option<&[u32]> {
             None
         }
-        fn bits(&self) -> Option<ResemblanceBits<'_>> {
+        fn bits(&self) -> Option<SketchBits<'_>> {
             None
         }
         fn size(&self) -> u32 {

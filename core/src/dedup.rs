@@ -91,7 +91,7 @@ pub struct Deduper {
 /// deduper.extend(&["a text", "a text", "another"]);
 /// let steps = Steps(Mutex::default());
 /// deduper.run_with(&Context::new(&|_| None, &steps))?;
-/// assert_eq!(steps.0.into_inner().unwrap()[0], Step::ExactCopies);
+/// assert_eq!(steps.0.into_inner().unwrap()[0], Step::ExactDuplicates);
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 pub struct Context<'a> {
@@ -355,7 +355,7 @@ pub struct Lost {
 
 impl Lost {
     /// True if a measure tells how many features two documents share.
-    pub fn is_told_by(measure: Measure) -> bool {
+    pub fn is_measured_by(measure: Measure) -> bool {
         matches!(measure, Measure::Estimate | Measure::Jaccard | Measure::Containment)
     }
 
@@ -459,7 +459,8 @@ impl<'a> Prepared<'a> {
         progress: &dyn Progress,
     ) -> Self {
         let n = collection.len();
-        let texts = run(progress, Step::ExactCopies, n, |_| Texts::new(collection, settings.min_features));
+        let texts =
+            run(progress, Step::ExactDuplicates, n, |_| Texts::new(collection, settings.min_features));
         let frequencies = frequencies.or_else(|| {
             let count = || run(progress, Step::Frequencies, n, |_| Arc::new(collection.frequencies()));
             settings.needs_frequencies().then(count)
@@ -1091,7 +1092,7 @@ impl Found<'_> {
                 };
                 let lost = |similarities: &[(f32, Document)]| {
                     let measure =
-                        settings.verification.measure().filter(|&measure| Lost::is_told_by(measure))?;
+                        settings.verification.measure().filter(|&measure| Lost::is_measured_by(measure))?;
                     let near =
                         similarities.iter().filter(|(_, member)| is_removed(&member) && is_near(*member));
                     near.map(|&(alike, member)| Lost::of(measure, alike, [size(member), size(kept)]))
@@ -1124,7 +1125,7 @@ impl Found<'_> {
         if !is_kept.is_empty() {
             representatives.iter().chain(&also).for_each(|document| is_kept[document.index()] = true);
         }
-        let goes = |text| {
+        let removed = |text| {
             let (of_new, of_reference) = texts.copies(text).split_at(new_copies(text));
             let stay = of_new.iter().filter(|copy| is_kept.get(copy.index()) == Some(&true)).count();
             of_new.len() - stay.max(usize::from(of_reference.is_empty()))
@@ -1133,7 +1134,7 @@ impl Found<'_> {
             documents: n,
             new,
             texts: texts.len(),
-            exact_duplicates: texts.all().map(goes).sum(),
+            exact_duplicates: texts.all().map(removed).sum(),
             documents_with_few_features: few,
             pairs_found,
             pairs,
@@ -1250,7 +1251,7 @@ mod tests {
         let one_bit = || Settings { features: FeatureKind::Words, ..Settings::one_bit(128, 0.7) };
         all.push(one_bit());
         all.push(Settings { generator: Generator::Join { distance: 12 }, ..one_bit() });
-        for measure in Measure::JUDGED {
+        for measure in Measure::VERIFYING {
             let verification = measure.at_least(0.8, Weighting::Tf);
             for settings in [base(), both()] {
                 let settings = Settings { verification, keep: verification.usual_keep(), ..settings };
@@ -1389,10 +1390,10 @@ mod tests {
                 prop_assert_eq!(outcome.removed(), is_kept[..n].iter().filter(|is_kept| !**is_kept).count());
                 // Copies that go, but for one of each text of which nothing stays.
                 let all: Vec<&String> = new.iter().chain(&old).collect();
-                let goes = |at: &usize| !is_kept[*at];
+                let is_removed = |at: &usize| !is_kept[*at];
                 let texts: BTreeSet<&String> = all.iter().copied().collect();
                 let exact = texts.into_iter().map(|text| {
-                    let copies = (0..n).filter(|&at| &new[at] == text).filter(goes).count();
+                    let copies = (0..n).filter(|&at| &new[at] == text).filter(is_removed).count();
                     let is_kept = (0..n + m).any(|at| all[at] == text && is_kept[at]);
                     copies - usize::from(copies > 0 && !is_kept)
                 });

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn skewed_bits_lean_as_told_and_others_do_not() {
+    fn skewed_bits_lean_as_given_and_others_do_not() {
         let mut pairs = NearPairs::new(3, 5).skewed(0xff << 56 | 1, -0.8);
         let mut ones = [0; BITS];
         for _ in 0..2_000 {

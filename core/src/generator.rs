@@ -12,7 +12,7 @@ use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
-use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, as_slot_pairs, join_exactly, self_join};
+use crate::search::selfjoin::{Capping, SlotJoin, SlotPair, as_slot_pairs, join_exactly, self_join};
 use crate::search::{Cost, HammingIndex, NearPair, Reach};
 use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
 use crate::simhash::BITS;
@@ -250,11 +250,11 @@ fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progre
     let SlotJoin { pairs, cost, capped, passed_over, sampled } = match index {
         None => {
             // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours among all.
-            let thinning = match settings.sketches {
-                Sketches::Both { .. } => Thinning::BySample,
-                _ => Thinning::ByNeighbours,
+            let capping = match settings.sketches {
+                Sketches::Both { .. } => Capping::BySample,
+                _ => Capping::ByNeighbours,
             };
-            run(progress, Step::Join, slots, |done| join_exactly(distinct, distance, thinning, done))?
+            run(progress, Step::Join, slots, |done| join_exactly(distinct, distance, capping, done))?
         }
         Some(index) => {
             let weights = |texts: &[Text]| Some(evidence.hashed(texts[0])?.weights);

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use simflip_core::Sketcher;
-//! use simflip_core::index::{Answer, Index, IndexSettings, Near};
+//! use simflip_core::index::{Answer, Index, IndexSettings, NearDuplicate};
 //! use std::collections::HashMap;
 //!
 //! let settings = IndexSettings::both(0.8);
@@ -22,7 +22,7 @@
 //! // The index numbers documents; names of one's own stand beside it.
 //! let urls = HashMap::from([(index.add(&first)?, "https://example.org/story")]);
 //! let Answer { same, near, .. } = index.ask(&again)?;
-//! let Near { document, similarity, .. } = near[0];
+//! let NearDuplicate { document, similarity, .. } = near[0];
 //! assert!(same.is_none() && similarity > 0.9);
 //! assert_eq!(urls[&document], "https://example.org/story");
 //! assert_eq!(index.ask(&first)?.same, Some(document));
@@ -192,7 +192,7 @@ pub struct Answer {
     /// The document with the same text, byte for byte. If there is one, others are not looked for.
     pub same: Option<Document>,
     /// The documents near it, the most similar first, and of equally similar ones the one stored first.
-    pub near: Vec<Near>,
+    pub near: Vec<NearDuplicate>,
     /// Documents that it was compared with.
     pub compared: u64,
     /// Entries of keys that were passed over, as thousands of documents share the key: `near` may be longer then.
@@ -201,7 +201,7 @@ pub struct Answer {
 
 /// A document near another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Near {
+pub struct NearDuplicate {
     /// The stored document.
     pub document: Document,
     /// Bits in which the SimHashes differ, 0 to 64.
@@ -217,7 +217,7 @@ const FEWEST_EXPECTED: usize = 1 << 20;
 const FEWEST_MEASURED: usize = 4096;
 
 /// Documents that are verified for one question to an index of hashes: the nearest ones.
-const MOST_JUDGED: usize = 4096;
+const MOST_VERIFIED: usize = 4096;
 
 impl Index {
     /// An index of no documents. The settings say how documents are sketched, which of them are looked at, and which
@@ -408,7 +408,7 @@ impl Index {
         };
         answer.near.sort_unstable_by(|a, b| {
             let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
-            let born = |near: &Near| self.born(near.document);
+            let born = |near: &NearDuplicate| self.born(near.document);
             order.then(born(a).cmp(&born(b)))
         });
         Ok(answer)
@@ -665,7 +665,7 @@ impl Index {
             let similarity = anchor.with(&stored);
             if similarity >= threshold {
                 let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
-                answer.near.push(Near { document: Document(document), distance, similarity });
+                answer.near.push(NearDuplicate { document: Document(document), distance, similarity });
             }
         }
         answer
@@ -680,7 +680,7 @@ impl Index {
         let anchor = self.verified().map(|(measure, threshold)| (Anchor::new(measure, asked), threshold));
         for (hit, _) in hits {
             for document in by_hashes.documents.of(hit.slot.index()) {
-                if answer.compared as usize == MOST_JUDGED {
+                if answer.compared as usize == MOST_VERIFIED {
                     answer.passed_over += 1;
                     continue;
                 }
@@ -699,7 +699,7 @@ impl Index {
                         similarity
                     }
                 };
-                answer.near.push(Near { document: Document(document), distance, similarity });
+                answer.near.push(NearDuplicate { document: Document(document), distance, similarity });
             }
         }
         answer

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Step {
     /// Documents are grouped by text: documents.
-    ExactCopies,
+    ExactDuplicates,
     /// Document frequencies are summed: documents.
     Frequencies,
     /// SimHashes are made of counted features: texts.

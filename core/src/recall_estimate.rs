@@ -77,7 +77,7 @@ pub struct Lower {
 }
 
 /// The least share that a lower threshold must add for certain before a run tells of it.
-const WORTH_TELLING: f64 = 0.01;
+const WORTH_REPORTING: f64 = 0.01;
 
 impl Lower {
     /// So many more documents of a sample of `sampled` from `all`; none where the threshold has no meaning.
@@ -92,7 +92,7 @@ impl Lower {
 
     /// True if the share is more than a few documents in all but a few samples.
     pub fn is_worth_reporting(&self) -> bool {
-        self.share.low >= WORTH_TELLING
+        self.share.low >= WORTH_REPORTING
     }
 }
 

@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn small_sets_are_told_far_better_than_by_minima() {
+    fn small_sets_are_estimated_far_better_than_by_minima() {
         for size in [50, 100, 300, 512] {
             assert!(standard_error(0.8, 1024, size) < 0.6 * one_bit::standard_error(0.8, 1024), "{size}");
         }
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_told_back() {
+    fn what_is_expected_is_estimated() {
         for words in [1, 2, 8, MOST_WORDS] {
             let table = expected_elements(words);
             let bits = (words * WORD) as f64;
@@ -646,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn few_elements_are_told_exactly_unless_they_collide() {
+    fn few_elements_are_estimated_exactly_unless_they_collide() {
         let (mut rng, mut exact) = (SplitMix64::new(5), 0);
         for seed in 0..400 {
             // 88 of 110 elements: 0.8 to the last bit.

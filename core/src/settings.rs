@@ -871,7 +871,7 @@ impl Verification {
 
 impl Measure {
     /// The measures that a [`Verification`] can go by.
-    pub const JUDGED: [Self; 7] = [
+    pub const VERIFYING: [Self; 7] = [
         Self::Weights,
         Self::Mismatch,
         Self::Estimate,
@@ -1002,7 +1002,7 @@ mod tests {
     fn settings_are_data() {
         let mut all = vec![Settings::simhash(), Settings::minhash(0.7), Settings::paper()];
         all.extend([Settings::both(0.6), Settings::removable(), Settings::one_bit(512, 0.7)]);
-        for measure in Measure::JUDGED {
+        for measure in Measure::VERIFYING {
             let verification = measure.at_least(measure.usual_threshold(), Weighting::TfIdf);
             all.push(Settings { verification, ..Settings::simhash() });
         }

@@ -180,14 +180,14 @@ pub(crate) struct VerifiedPairs {
 
 /// Texts of one sketch that all others of that sketch are compared with. Such texts are nearly always alike,
 /// so that the first of them stand for all.
-pub(crate) const WITHIN: usize = 32;
+pub(crate) const FIRST_REPRESENTATIVES: usize = 32;
 
 /// Texts of that sketch before it, in the order of digests, that each is compared with besides: few documents are near
 /// one that stays if all are near those alone that stand for them.
-pub(crate) const BESIDE: usize = 16;
+pub(crate) const WINDOW: usize = 16;
 
 /// Pairs of texts that are compared for two sketches.
-pub(crate) const BETWEEN: usize = 16;
+pub(crate) const PAIRS_OF_TWO: usize = 16;
 
 /// Sketches whose texts are compared before what passed is put together.
 const AT_ONCE: usize = 1 << 10;
@@ -196,7 +196,7 @@ const AT_ONCE: usize = 1 << 10;
 /// each other, and keeps the pairs that pass. None if verification goes by the generator.
 ///
 /// Of a sketch with many texts, those with the least digests stand for the others. All are compared with the
-/// first [`WITHIN`] of them and the last [`BESIDE`] before them, and at most [`BETWEEN`] pairs are compared for two
+/// first [`FIRST_REPRESENTATIVES`] of them and the last [`WINDOW`] before them, and at most [`PAIRS_OF_TWO`] pairs are compared for two
 /// sketches.
 pub(crate) fn verification(
     verification: Verification,
@@ -231,7 +231,7 @@ pub(crate) fn verification(
     let between = |pairs: &[SlotPair]| {
         let mut part = VerifiedPairs::default();
         let firsts = of(pairs[0].a);
-        for (at, &first) in firsts.iter().enumerate().take(BETWEEN) {
+        for (at, &first) in firsts.iter().enumerate().take(PAIRS_OF_TWO) {
             let anchor = evidence.anchor(measure, first);
             for pair in pairs {
                 let seconds = of(pair.b);
@@ -272,16 +272,16 @@ pub(crate) fn verification(
 /// The texts of a sketch, by their digests, that stand behind one and are compared with it.
 pub(crate) fn behind<T>(texts: &[T], at: usize) -> &[T] {
     let rest = &texts[at + 1..];
-    if at < WITHIN { rest } else { &rest[..rest.len().min(BESIDE)] }
+    if at < FIRST_REPRESENTATIVES { rest } else { &rest[..rest.len().min(WINDOW)] }
 }
 
-/// The number of texts on either side that are compared with each other: at most [`BETWEEN`] pairs, and of either side
+/// The number of texts on either side that are compared with each other: at most [`PAIRS_OF_TWO`] pairs, and of either side
 /// at least the fourth part of the texts which that allows.
 pub(crate) fn shares(first: usize, second: usize) -> [usize; 2] {
-    const SIDE: usize = BETWEEN.isqrt();
+    const SIDE: usize = PAIRS_OF_TWO.isqrt();
     match (first.min(SIDE), second.min(SIDE)) {
-        (few, _) if few < SIDE => [few, second.min(BETWEEN / few.max(1))],
-        (_, few) => [first.min(BETWEEN / few.max(1)), few],
+        (few, _) if few < SIDE => [few, second.min(PAIRS_OF_TWO / few.max(1))],
+        (_, few) => [first.min(PAIRS_OF_TWO / few.max(1)), few],
     }
 }
 
@@ -306,11 +306,11 @@ mod tests {
             for second in 1..40 {
                 let [a, b] = shares(first, second);
                 assert!(
-                    a <= first && b <= second && a * b <= BETWEEN && a >= 1 && b >= 1,
+                    a <= first && b <= second && a * b <= PAIRS_OF_TWO && a >= 1 && b >= 1,
                     "{first} {second}"
                 );
                 assert_eq!(shares(second, first), [b, a], "{first} {second}");
-                if first * second <= BETWEEN {
+                if first * second <= PAIRS_OF_TWO {
                     assert_eq!([a, b], [first, second]);
                 }
             }

@@ -60,7 +60,7 @@ impl Rows {
 }
 
 /// Name in the metadata of a table of pairs for what decided about them.
-pub const JUDGED_BY: &str = "simflip.verify";
+pub const VERIFIED_BY: &str = "simflip.verify";
 
 /// Pairs as a table.
 ///
@@ -81,7 +81,7 @@ pub fn pairs_table(pairs: &[Pair], settings: &Settings, rows: &Rows) -> PyResult
         ("similarity", Arc::new(similarities), false),
         ("kind", Arc::new(kinds), false),
     ])?
-    .saying(JUDGED_BY, settings.verification.name().to_owned())
+    .saying(VERIFIED_BY, settings.verification.name().to_owned())
     .map_err(of_arrow)
 }
 

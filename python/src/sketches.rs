@@ -1,6 +1,6 @@
 //! Sketches of texts as a table, and near-duplicates among sketches that were made before.
 
-use crate::dedup::{JUDGED_BY, Rows, clusters_table, kind, pairs_table};
+use crate::dedup::{VERIFIED_BY, Rows, clusters_table, kind, pairs_table};
 use crate::errors::{of_arrow, of_core, of_library, of_refusal};
 use crate::run::{Ticker, run, run_part};
 use crate::table::Table;
@@ -406,10 +406,10 @@ impl Edges {
     fn of(n: u32, pairs: &mut Items<'_>, by_features: bool) -> PyResult<Self> {
         let mut edges = Self::default();
         while let Some((chunk, field)) = pairs.next_chunk("a table of pairs")? {
-            let judged_by = field.metadata().get(JUDGED_BY).map(String::as_str).unwrap_or_default();
-            if judged_by == Measure::Containment.name() && !by_features {
+            let verified_by = field.metadata().get(VERIFIED_BY).map(String::as_str).unwrap_or_default();
+            if verified_by == Measure::Containment.name() && !by_features {
                 return Err(PyValueError::new_err(format!(
-                    "these pairs are by {judged_by}, so that the fullest document of a cluster must stay: give features=, a number for \
+                    "these pairs are by {verified_by}, so that the fullest document of a cluster must stay: give features=, a number for \
                      each document, such as simflip.sketch(texts, ...)[\"features\"], and no keep="
                 )));
             }

@@ -234,7 +234,7 @@ def test_no_text_is_no_pair():
     assert (len(result.pairs), len(result.clusters), result.kept.tolist()) == (0, 0, [])
 
 
-def test_progress_is_told_and_may_end_the_run(monkeypatch):
+def test_progress_is_reported_and_may_end_the_run(monkeypatch):
     texts = drawn(30_000)
     heard = []
     simflip.dedup(texts, progress=lambda *told: heard.append(told))

@@ -19,7 +19,7 @@ TEXTS = [words(document // 2) + " and more" * (document % 2) for document in ran
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
-def test_strings_that_are_no_utf8_are_mended(kind):
+def test_strings_that_are_no_utf8_are_repaired(kind):
     odd = [b"caf\xc3", b"a \xff b", b"a \xf0", words(1).encode(), (words(1) + " caf\xe9").encode("latin-1")]
     column = pa.array(odd, pa.binary())
     if kind == pa.string_view():
@@ -39,7 +39,7 @@ def test_bytes_are_texts(kind):
     assert pa.table(simflip.dedup(column).pairs).equals(pa.table(simflip.dedup(TEXTS).pairs))
 
 
-def test_half_a_surrogate_pair_is_mended_in_every_call(tmp_path):
+def test_half_a_surrogate_pair_is_repaired_in_every_call(tmp_path):
     cut = [words(7), words(7) + " \ud83d", None, words(8) + "\udc00 \U0001f600"]
     repaired = [text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in cut]
     assert "\ufffd \U0001f600" in repaired[3]

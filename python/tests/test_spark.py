@@ -46,7 +46,7 @@ def spark():
 
 
 @pytest.fixture(scope="module")
-def crowd():
+def template():
     """Texts with copies and near ones among them, and many of one template."""
     rng = random.Random(4)
     texts = drawn(300, seed=8)
@@ -74,9 +74,9 @@ def keys_of(texts):
         (8, "star", {"preset": "noisy", "verify": "estimate"}),
     ],
 )
-def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, partitions, clusters, settings):
-    assert max(keys_of(crowd).values()) > 64
-    given = [None if row % 41 == 7 else text for row, text in enumerate(crowd)]
+def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, template, partitions, clusters, settings):
+    assert max(keys_of(template).values()) > 64
+    given = [None if row % 41 == 7 else text for row, text in enumerate(template)]
     expected = simflip.dedup(given, clusters=clusters, **settings)
     # Strings in one order are numbers in another: ids say which it is, and where rows stand does not matter.
     name = "document {:04}".format if partitions < 8 else lambda row: row * 7 - 1000
@@ -99,14 +99,14 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
     result.unpersist()
 
 
-def test_the_code_of_the_documents_runs(spark, crowd, tmp_path):
+def test_the_code_of_the_documents_runs(spark, template, tmp_path):
     code = blocks(Path(__file__).parents[2] / "docs" / "spark.md")
-    names = {"spark": spark, "paths": files_of(crowd, tmp_path / "documents")}
-    names["documents"] = spark.createDataFrame([(text, f"{row:04}") for row, text in enumerate(crowd)], "text string, url string")
+    names = {"spark": spark, "paths": files_of(template, tmp_path / "documents")}
+    names["documents"] = spark.createDataFrame([(text, f"{row:04}") for row, text in enumerate(template)], "text string, url string")
     for block in code:
         exec(block.replace('"/shared', f'"{tmp_path}'), names)
     kept = sorted(int(row.url) for row in names["kept"].collect())
-    assert kept == simflip.dedup(crowd).kept.tolist() and any((tmp_path / "kept").iterdir())
+    assert kept == simflip.dedup(template).kept.tolist() and any((tmp_path / "kept").iterdir())
     names["result"].unpersist()
 
 
@@ -116,9 +116,9 @@ def test_containment_is_refused(spark):
         simflip.spark.dedup(frame, preset="removable")
 
 
-def test_executors_that_are_killed_change_nothing(crowd, tmp_path):
+def test_executors_that_are_killed_change_nothing(template, tmp_path):
     documents = tmp_path / "documents.jsonl"
-    lines = (json.dumps({"id": row, "text": text}) + "\n" for row, text in enumerate(crowd))
+    lines = (json.dumps({"id": row, "text": text}) + "\n" for row, text in enumerate(template))
     documents.write_text("".join(lines), encoding="utf-8")
     # Each that is killed takes seconds to be begun again.
     most = os.environ.get("SIMFLIP_KILLED_STAGES", "3")
@@ -127,9 +127,9 @@ def test_executors_that_are_killed_change_nothing(crowd, tmp_path):
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout.splitlines()[-1])
     assert got["killed"] > 1
-    expected = simflip.dedup(crowd)
+    expected = simflip.dedup(template)
     assert got["pairs"] == [[a, b, distance, similarity, kind] for a, b, distance, similarity, kind in expected.pairs]
-    assert got["documents"] == [[row, *fate[:4]] for row, fate in enumerate(expected.documents)]
+    assert got["documents"] == [[row, *assignment[:4]] for row, assignment in enumerate(expected.documents)]
 
 
 def test_texts_without_duplicates_and_no_texts(spark):
@@ -176,8 +176,8 @@ def content(folder):
 
 
 @pytest.mark.parametrize(("partitions", "clusters"), [(1, "star"), (2, "connected"), (8, "star")])
-def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, partitions, clusters):
-    paths = files_of(crowd, tmp_path / "documents")
+def test_files_come_to_what_the_stages_make_of_them(spark, template, tmp_path, partitions, clusters):
+    paths = files_of(template, tmp_path / "documents")
 
     def stage(*arguments):
         done = subprocess.run([sys.executable, "-m", "simflip", *map(str, arguments)], capture_output=True, text=True)
@@ -203,7 +203,7 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
 
     result = run()
     assert content(ours) == content(theirs)
-    assert result.summary["documents"] == len(crowd)
+    assert result.summary["documents"] == len(template)
     # What is there is passed over, and what went is made anew.
     before = content(ours)
     names = ["band-003.edges", "kept/part-2*", "*.assignments", "*.pairs"]

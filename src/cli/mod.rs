@@ -198,7 +198,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) if is_broken_pipe(&error) => 0,
         #[cfg(feature = "serve")]
         Err(error) if is_service => {
-            serve::tell_failure(&error_text(&error, &options));
+            serve::report_failure(&error_text(&error, &options));
             2
         }
         Err(error) => {
@@ -371,7 +371,7 @@ mod tests {
     use simflip::weight::Weighting;
 
     #[test]
-    fn causes_are_told_once() {
+    fn causes_are_reported_once() {
         let missing = || Error::io("documents.wet", io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(error_text(&missing().into(), &[]), missing().to_string());
         let context = anyhow::Error::from(missing()).context("reading");

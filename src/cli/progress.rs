@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stage_is_told_of_while_it_lasts_and_at_its_end_and_a_short_one_is_not() {
+    fn a_long_stage_is_reported_while_it_lasts_and_at_its_end_and_a_short_one_is_not() {
         let (bars, said) = lines(Duration::from_millis(20));
         bars.part(1, 4);
         bars.begin("sketch", 1_000, "documents");

@@ -168,7 +168,7 @@ impl JoinArgs {
             old => format!(" against {}", counted(old, "reference document", "reference documents")),
         };
         let documents = counted(joined.documents, "document", "documents");
-        let copies = counted(joined.copies, "is an exact duplicate", "are exact duplicates");
+        let copies = counted(joined.exact_duplicates, "is an exact duplicate", "are exact duplicates");
         let bands = counted(joined.bands, "band", "bands");
         let compared = counted(joined.statistics.compared, "pair", "pairs");
         let found = counted(joined.pairs, "near pair", "near pairs");

@@ -5,7 +5,7 @@ use super::corruption::{CorruptionKind, FileReading};
 use super::document::Document;
 use super::filetype::Format;
 use super::input::{Input, ReadInput};
-use super::jsonl::{JsonlFields, TOLD, field_names};
+use super::jsonl::{JsonlFields, LISTED, field_names};
 use super::options::ReadOptions;
 use super::parquet;
 use super::reader::{Block, Reader};
@@ -87,7 +87,7 @@ impl Needed {
             // No row is read then, whatever it has.
             Err((_, why)) if inputs.iter().all(|input| input.format != Format::Jsonl) => why,
             _ if names.is_empty() => none,
-            _ => format!("{none}. There are: {}", first_of(names, TOLD)),
+            _ => format!("{none}. There are: {}", first_of(names, LISTED)),
         };
         Err(Error::parameter(self.parameter, &self.named, format!("{}; {why}", self.expected)))
     }

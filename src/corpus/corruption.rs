@@ -17,7 +17,7 @@ use crate::wording::{counted, printable, printable_path};
 pub const CORRUPTION_KEPT: usize = 1000;
 
 /// The number of corrupt sections of a file that are listed at once.
-const TOLD: usize = 20;
+const LISTED: usize = 20;
 
 /// The kind of corruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -329,7 +329,7 @@ impl FileReading {
                 |(first, _): &(&Corruption, u64)| (first.kind, &first.detail) == (piece.kind, &piece.detail);
             match alike.iter().position(is_alike) {
                 Some(at) => alike[at].1 += 1,
-                None if alike.len() < TOLD => alike.push((piece, 0)),
+                None if alike.len() < LISTED => alike.push((piece, 0)),
                 None => {}
             }
         }

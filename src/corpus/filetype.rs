@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn short_members_are_told_by_the_head() {
+    fn short_members_are_known_by_the_head() {
         let gzip = |bytes: &[u8]| {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(bytes).unwrap();

@@ -22,7 +22,7 @@ use super::filetype::{
 use super::guard::caught;
 use super::gzip_header::{HEADER_CAP, behind_header};
 use super::input::Input;
-use super::jsonl::{self, JsonlFields, TOLD};
+use super::jsonl::{self, JsonlFields, LISTED};
 use super::kept::is_kept_of;
 use super::object::{self, Object};
 use super::options::{ReadOptions, pool};
@@ -729,7 +729,7 @@ fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<
         let (path, text) = (printable_path(path), &options.fields.text);
         // One whose text is null has the field.
         (!names.is_empty() && !names.contains(text)).then(|| {
-            let names = first_of(names, TOLD);
+            let names = first_of(names, LISTED);
             let others = passed_over.message().map(|message| format!(". {message}")).unwrap_or_default();
             format!("{path} has no field {text:?}; --text-field names another one of {names}{others}")
         })

@@ -103,7 +103,7 @@ impl JsonlFields {
 }
 
 /// Names of fields that are reported at most.
-pub(crate) const TOLD: usize = 30;
+pub(crate) const LISTED: usize = 30;
 
 /// The separator of two texts that are joined.
 pub(crate) const JOINT: &str = "\n";
@@ -429,7 +429,7 @@ fn parse_repaired(
     line: &[u8],
     fields: &JsonlFields,
 ) -> Result<Option<RecordContent<'static>>, CorruptionCause> {
-    let (line, repaired) = mended_line(line);
+    let (line, repaired) = repaired_line(line);
     let object = object_of(&line, Some(fields)).map_err(|error| not_an_object(&line, &error))?;
     let owned = |value: Option<Cow<'_, str>>| value.map(|value| Cow::Owned(value.into_owned()));
     Ok(pick(object, &line, fields, false)?.map(|line| RecordContent {
@@ -461,30 +461,30 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> CorruptionCause {
 }
 
 /// A line as JSON wants it: what is odd in it is repaired. Says whether U+FFFD stands for what could not be read.
-pub fn mended_line(line: &[u8]) -> (String, bool) {
+pub fn repaired_line(line: &[u8]) -> (String, bool) {
     let text = String::from_utf8_lossy(without_mark(line));
-    let (mended, has_half) = mended(&text);
-    (mended, has_half || matches!(text, Cow::Owned(_)))
+    let (repaired, has_half) = repaired(&text);
+    (repaired, has_half || matches!(text, Cow::Owned(_)))
 }
 
 /// A line without what Python writes and JSON has not. U+FFFD stands for each `\\u` that is half of a surrogate pair,
 /// and null for NaN, Infinity and -Infinity. Says whether there is such a half.
-fn mended(line: &str) -> (String, bool) {
+fn repaired(line: &str) -> (String, bool) {
     const ODD: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
     let unit = |bytes: &[u8]| -> Option<u16> {
         let digits = bytes.get(..6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
-    let (mut mended, mut rest) = (String::with_capacity(line.len()), line);
+    let (mut repaired, mut rest) = (String::with_capacity(line.len()), line);
     let (mut in_string, mut has_half) = (false, false);
     loop {
         let next = match in_string {
             true => memchr2(b'"', b'\\', rest.as_bytes()),
             false => rest.find(['"', 'N', 'I', '-']),
         };
-        let Some(next) = next else { return (mended + rest, has_half) };
+        let Some(next) = next else { return (repaired + rest, has_half) };
         let (before, found) = rest.split_at(next);
-        mended.push_str(before);
+        repaired.push_str(before);
         let (length, instead) = match found.as_bytes() {
             [b'"', ..] => {
                 in_string = !in_string;
@@ -504,7 +504,7 @@ fn mended(line: &str) -> (String, bool) {
                 None => (1, None),
             },
         };
-        mended.push_str(instead.unwrap_or(&found[..length]));
+        repaired.push_str(instead.unwrap_or(&found[..length]));
         rest = &found[length..];
     }
 }
@@ -531,7 +531,7 @@ fn name(value: &RawValue) -> Option<Cow<'_, str>> {
         b'"' => match serde_json::from_str(written) {
             Ok(Key(name)) => Some(name),
             // Half a surrogate pair in it.
-            Err(_) => serde_json::from_str(&mended(written).0).ok().map(Cow::Owned),
+            Err(_) => serde_json::from_str(&repaired(written).0).ok().map(Cow::Owned),
         },
         b'-' | b'0'..=b'9' | b't' | b'f' => Some(Cow::Borrowed(written)),
         _ => None,
@@ -592,7 +592,7 @@ fn pick<'a>(
 
 /// The names of a line's fields, and of those in its objects.
 pub(crate) fn field_names(line: &[u8]) -> Vec<String> {
-    let (line, _) = mended_line(line);
+    let (line, _) = repaired_line(line);
     let names = |(key, value): (Cow<'_, str>, &RawValue)| match values_of(value.get()) {
         inner if inner.is_empty() => vec![key.into_owned()],
         inner => inner.into_iter().map(|(name, _)| format!("{key}.{name}")).collect(),

@@ -84,7 +84,7 @@ pub use {
     gather::{GatherJob, Gathered, gather},
     guard::panic_is_corruption,
     inputs::{Discovered, NotRead, PassedOver, Reason, discover_all, expand_patterns},
-    jsonl::{NamedBy, document_of_line, mended_line, objects_of_line},
+    jsonl::{NamedBy, document_of_line, objects_of_line, repaired_line},
     kept::{EachKept, Kept, KeptDocuments, KeptFile},
     peek::{Peeked, peek},
     write::{IsSame, KeptJob, write_kept},

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_of_files_of_any_size_and_compression() {
+    fn documents_are_reported_of_files_of_any_size_and_compression() {
         let mut rng = SplitMix64::new(1);
         let mut line = |document: u64| {
             let words: Vec<String> = (0..40).map(|_| format!("{:x}", rng.below(1 << 24))).collect();

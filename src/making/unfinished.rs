@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const MARK: &str = ".unfinished-";
-/// Characters drawn at random behind the mark.
-const DRAWN: usize = 6;
+/// Random characters behind the mark.
+const RANDOM_CHARACTERS: usize = 6;
 const LOCK: &str = ".lock";
 /// The ending of the file or folder that steps aside.
 const ASIDE: &str = "-old";
-/// The endings behind the drawn characters.
+/// The endings behind the random characters.
 const ENDS: [&str; 3] = ["", LOCK, ASIDE];
 
 /// Everything that this process is making. Whoever holds the lock may rename and remove it.
@@ -37,7 +37,7 @@ pub(crate) fn with(path: &Path, end: &str) -> PathBuf {
 
 /// True if a name is one of something unfinished, or of its lock, or of what stepped aside for it.
 pub(crate) fn is_unfinished(name: &OsStr) -> bool {
-    drawn(&name.to_string_lossy()).is_some()
+    split_name(&name.to_string_lossy()).is_some()
 }
 
 /// True if such a name is of something that this process is making.
@@ -48,11 +48,11 @@ pub(crate) fn is_being_made(name: &OsStr) -> bool {
     names.any(|made| name.strip_prefix(&*made.to_string_lossy()).is_some_and(|end| ENDS.contains(&end)))
 }
 
-/// The parts of such a name: before the mark, and behind the drawn characters.
-fn drawn(name: &str) -> Option<(&str, &str)> {
+/// The parts of such a name: before the mark, and behind the random characters.
+fn split_name(name: &str) -> Option<(&str, &str)> {
     let (before, behind) = name.rsplit_once(MARK)?;
-    let (drawn, end) = behind.split_at_checked(DRAWN)?;
-    let fits = drawn.bytes().all(|b| b.is_ascii_alphanumeric()) && ENDS.contains(&end);
+    let (random, end) = behind.split_at_checked(RANDOM_CHARACTERS)?;
+    let fits = random.bytes().all(|b| b.is_ascii_alphanumeric()) && ENDS.contains(&end);
     (!before.is_empty() && fits).then_some((before, end))
 }
 
@@ -108,7 +108,7 @@ impl Unfinished {
         prefix.push(MARK);
         let folder = super::folder_of(place);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(LOCK).rand_bytes(DRAWN);
+        builder.prefix(&prefix).suffix(LOCK).rand_bytes(RANDOM_CHARACTERS);
         loop {
             let (lock, lock_path) = builder.tempfile_in(folder)?.keep().map_err(|error| error.error)?;
             // Where a file system knows no locks, nothing of it is ever taken for a leftover either.
@@ -237,7 +237,7 @@ fn take_away(folder: &Path, name: Option<&str>) {
     for entry in entries.flatten() {
         let found = entry.file_name();
         let found = found.to_string_lossy();
-        let Some((of, LOCK)) = drawn(&found) else { continue };
+        let Some((of, LOCK)) = split_name(&found) else { continue };
         if name.is_some_and(|name| name != of) {
             continue;
         }

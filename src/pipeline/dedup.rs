@@ -486,12 +486,12 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
 
 /// The first pieces of what was lost, and how many more there are; the report lists more.
 pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item = String> + '_ {
-    const TOLD: usize = 20;
-    let more = (lost.len() > TOLD).then(|| {
-        let more = counted((lost.len() - TOLD) as u64, "more document", "more documents");
+    const LISTED: usize = 20;
+    let more = (lost.len() > LISTED).then(|| {
+        let more = counted((lost.len() - LISTED) as u64, "more document", "more documents");
         format!("{more} that were to be kept cannot be read any more")
     });
-    lost.iter().take(TOLD).map(ToString::to_string).chain(more)
+    lost.iter().take(LISTED).map(ToString::to_string).chain(more)
 }
 
 /// Counts the effect of old documents on new ones.

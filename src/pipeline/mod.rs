@@ -329,7 +329,7 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
     check_fields(job, &inputs)?;
-    hold_against(job, inputs, passed_over, &options)
+    add_reference_set(job, inputs, passed_over, &options)
 }
 
 /// A URL with a host, which these options need.
@@ -366,7 +366,7 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
 }
 
 /// Puts the old files of a job behind its new ones. A file that is named as both is old.
-fn hold_against(
+fn add_reference_set(
     job: &Job,
     mut inputs: Vec<Input>,
     mut passed_over: PassedOver,

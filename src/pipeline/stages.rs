@@ -144,7 +144,7 @@ pub(crate) const SEARCH: &str = "join";
 /// The name of a step of the core, and the unit that it counts.
 fn words(step: Step) -> (&'static str, &'static str) {
     match step {
-        Step::ExactCopies => ("exact copies", "documents"),
+        Step::ExactDuplicates => ("exact duplicates", "documents"),
         Step::Frequencies => ("frequencies", "documents"),
         Step::SimHash => ("simhash", "documents"),
         Step::MinHash => ("minhash", "documents"),

@@ -297,7 +297,7 @@ pub(crate) fn opinions(
             ),
         });
     }
-    for measure in Measure::JUDGED {
+    for measure in Measure::VERIFYING {
         let value = measured(measure);
         let own = |verification: Verification| {
             verification.threshold().filter(|_| verification.measure() == Some(measure))

@@ -573,8 +573,8 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     const NAMED: usize = 3;
     // Where each folder has one file, the folders lose what the files lose.
     let files = sources.iter().find(|sources| sources.kind == "file").map(|files| files.number);
-    let is_told_by_files = |of: &Sources| of.kind == "folder" && Some(of.number) == files;
-    let gone = sources.iter().filter(|sources| sources.nearly_removed > 0 && !is_told_by_files(sources));
+    let is_reported_by_files = |of: &Sources| of.kind == "folder" && Some(of.number) == files;
+    let gone = sources.iter().filter(|sources| sources.nearly_removed > 0 && !is_reported_by_files(sources));
     let warning = |sources: &Sources| {
         let kind = match sources.kind.strip_prefix("field:") {
             Some(field) => format!("values of {}", printable(field)),
@@ -974,7 +974,7 @@ pub fn closing(report: &Report) -> String {
         }
     }
     if let Some(against) = &report.against {
-        text.push_str(&format!("\n{}", held_against(against)));
+        text.push_str(&format!("\n{}", reference_message(against)));
     }
     if report.corruption.total > 0 {
         text.push_str(&format!("\n{}", corruption_messages(&report.corruption)));
@@ -983,7 +983,7 @@ pub fn closing(report: &Report) -> String {
 }
 
 /// A sentence on the effect of old documents on new ones.
-pub fn held_against(against: &AgainstReport) -> String {
+pub fn reference_message(against: &AgainstReport) -> String {
     let AgainstReport { exact, near, documents, files, .. } = against;
     // Texts in memory are of no file.
     let files = match files.len() {
@@ -1060,7 +1060,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lower_similarity_is_told_where_it_adds_documents() {
+    fn a_lower_similarity_is_reported_where_it_adds_documents() {
         let text_of = |lower: serde_json::Value| {
             let recall = serde_json::json!({"share": 1.0, "low": 0.9, "high": 1.0});
             let documents = serde_json::json!({"removed": 9, "missed": 0, "recall": recall});
@@ -1107,7 +1107,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_beyond_what_was_allowed_is_told() {
+    fn memory_beyond_what_was_allowed_is_reported() {
         let memory =
             MemoryReport { limit_bytes: 65_000_000, expected_documents: 684, ..MemoryReport::default() };
         let warning = |memory: &MemoryReport, peak| memory_warning(memory, peak, 400_200);

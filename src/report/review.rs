@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn sameness_is_told() {
+    fn sameness_is_reported() {
         let notes = |a: &str, b: &str| parts(&side("a", a), &side("b", b)).1.concat();
         assert!(notes("x y", "x y").contains("byte for byte"));
         assert!(notes("x y", "x  y").contains("white space"));

@@ -375,12 +375,12 @@ impl Unit<'_> {
         for &(_, place) in inputs {
             let numbers = folder.inputs[place].documents.clone();
             let of_file = numbers.end - numbers.start;
-            let mut goes = 0;
+            let mut of_input = 0;
             removals_of(self.assignments, numbers)?
-                .try_for_each(|assignment| assignment.map(|_| goes += 1))?;
+                .try_for_each(|assignment| assignment.map(|_| of_input += 1))?;
             documents += of_file;
-            removed += goes;
-            kept.push(of_file - goes);
+            removed += of_input;
+            kept.push(of_file - of_input);
         }
         if job.writes.removed {
             self.write_removed(&work.path().join(REMOVED))?;
@@ -443,8 +443,8 @@ impl Unit<'_> {
     fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<DocumentRow<'static>>>> {
         let FolderInput { file, documents, .. } = &self.folder.inputs[place];
         let mut names = documents.clone().zip(self.names.of(place)?);
-        let goes = removals_of(self.assignments, documents.clone())?;
-        Ok(goes.map(move |assignment| {
+        let removals = removals_of(self.assignments, documents.clone())?;
+        Ok(removals.map(move |assignment| {
             let assignment = assignment?;
             let short = || odd_length(&self.folder.files[*file].names_path(), NAMES, 0);
             let (_, named) =

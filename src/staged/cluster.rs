@@ -45,9 +45,9 @@ pub struct Clustered {
     /// Documents that can go.
     pub removed: u64,
     /// New documents that are removed because their text stays in another.
-    pub copies: u64,
+    pub exact_duplicates: u64,
     /// Of these, documents whose text a reference document has.
-    pub copies_of_reference: u64,
+    pub duplicates_of_reference: u64,
     /// Different texts, reference documents among them, that were compared with others.
     pub compared: u64,
     /// The work of all rounds, and what was left out.
@@ -168,7 +168,7 @@ struct AssignedRanks {
 
 /// Assigns all documents, and writes what becomes of them, and their pairs.
 fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result<Clustered> {
-    let Joining { folder, order, copies, progress, .. } = joining;
+    let Joining { folder, order, exact_duplicates, progress, .. } = joining;
     let (store, reference) = (joining.store()?, joining.reference());
     let (edges, statistics) = joining.edges()?;
     let assigned = progress.during("cluster", edges.number(), "pairs", |_| {
@@ -188,7 +188,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     })?;
     let documents = documents as usize;
     let mut kept: Vec<Rank> = Rank::all(documents).map(|rank| assignments.leader(rank)).collect();
-    copies.iter().for_each(|(copy, best)| kept[copy.index()] = assignments.leader(best));
+    exact_duplicates.iter().for_each(|(copy, best)| kept[copy.index()] = assignments.leader(best));
     let (mut sizes, mut has_new) = (vec![0u32; documents], Bits::new(folder.documents()));
     for (rank, &kept) in Rank::all(documents).zip(&kept) {
         sizes[kept.index()] += 1;
@@ -209,7 +209,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
         ..Clustered::default()
     };
     let similarity = |rank: Rank| {
-        let best = copies.best(rank);
+        let best = exact_duplicates.best(rank);
         let text = best.unwrap_or(rank);
         // A copy of a kept text is as like it as can be.
         match assignments.is_kept(text) {
@@ -245,19 +245,19 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
             cluster: u64::from(*cluster),
             size: u64::from(size),
             similarity: if is_kept { None } else { similarity(rank) },
-            beside: is_kept && rank != kept,
+            also_kept: is_kept && rank != kept,
         };
         records.extend_from_slice(&assignment.bytes());
     }
-    let by_text = copies.by_text();
+    let by_text = exact_duplicates.by_text();
     for of_text in by_text.chunk_by(|a, b| a.0 == b.0) {
         let best = of_text[0].0;
         let all = || of_text.iter().map(|&(_, copy)| copy).chain([best]);
         let removed = all().filter(|&rank| !is_kept(rank)).count() as u64;
         // Of a text of which nothing is kept, one was removed for another text.
         let exact = removed.saturating_sub(u64::from(!all().any(is_kept)));
-        counts.copies += exact;
-        counts.copies_of_reference += if best.number() < reference { exact } else { 0 };
+        counts.exact_duplicates += exact;
+        counts.duplicates_of_reference += if best.number() < reference { exact } else { 0 };
     }
     let header = ClusterHeader {
         sketches: folder.id.clone(),
@@ -293,7 +293,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
             }
         }
     } else {
-        copies.iter().try_for_each(|(copy, best)| put(copy, best, None, 1.0))?;
+        exact_duplicates.iter().try_for_each(|(copy, best)| put(copy, best, None, 1.0))?;
         let mut put_near = |edge: buckets::Edge| {
             let (distance, similarity) = near(&edge);
             put(edge.document, edge.leader, distance, similarity)
@@ -323,7 +323,7 @@ fn found(edges: &Edges, later: &[buckets::Edge]) -> Result<impl Iterator<Item = 
 
 /// The documents of each text.
 struct Texts<'a> {
-    /// Copies, each behind the best document of its text, ascending.
+    /// ExactDuplicates, each behind the best document of its text, ascending.
     by_text: &'a [(Rank, Rank)],
     /// The number of reference documents, which have the first ranks.
     reference: u32,
@@ -491,7 +491,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
         removed += u64::from(assignment.representative != assignment.document);
         let documents = counts.old.saturating_add(counts.documents);
         let is_right = assignment.document.max(assignment.representative) < documents
-            && (!assignment.beside || assignment.representative == assignment.document)
+            && (!assignment.also_kept || assignment.representative == assignment.document)
             && (assignment.document < counts.documents || assignment.representative == assignment.document)
             && assignment.cluster < counts.clusters
             && (2..=counts.largest).contains(&assignment.size)

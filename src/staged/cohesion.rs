@@ -23,7 +23,7 @@ pub struct ReferenceCounts {
     /// Old documents in them.
     pub members: u64,
     /// New documents that go for an old one.
-    pub gone: u64,
+    pub removed: u64,
 }
 
 /// A document of a cluster.
@@ -32,7 +32,7 @@ struct MeasuredDocument {
     document: u32,
     /// False for the document that others go for.
     is_other: bool,
-    goes: bool,
+    is_removed: bool,
     /// With the document that others go for.
     similarity: f32,
     /// The features that go with it, if it is the copy that leads its text, and those that are lost.
@@ -46,17 +46,17 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
     let (mut found, mut old) = (ClusterFindings::new((measure, floor)), ReferenceCounts::default());
     let mut members = Vec::with_capacity((assignments.len() / Assignment::WIDTH as u64) as usize);
     for assignment in assignments_of(assignments, 0..u64::MAX)? {
-        let Assignment { document, representative, cluster, similarity, beside, .. } = assignment?;
+        let Assignment { document, representative, cluster, similarity, also_kept, .. } = assignment?;
         in_range(assignments.path(), document.max(representative), joining.folder.documents())?;
-        let (goes, is_reference) = (document != representative, joining.folder.is_reference(document));
-        old.clusters += u64::from(is_reference && !goes && !beside);
+        let (is_removed, is_reference) = (document != representative, joining.folder.is_reference(document));
+        old.clusters += u64::from(is_reference && !is_removed && !also_kept);
         old.members += u64::from(is_reference);
-        old.gone += u64::from(goes && joining.folder.is_reference(representative));
+        old.removed += u64::from(is_removed && joining.folder.is_reference(representative));
         members.push(MeasuredDocument {
             cluster: cluster as u32,
             document: document as u32,
-            is_other: goes || beside,
-            goes,
+            is_other: is_removed || also_kept,
+            is_removed,
             similarity: similarity.unwrap_or(1.0),
             lost: Lost::default(),
         });
@@ -68,7 +68,7 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
     for cluster in members.chunk_by(|a, b| a.cluster == b.cluster) {
         let document = |member: &MeasuredDocument| Document::new(member.document);
         let others: Vec<Document> = cluster[1..].iter().map(document).collect();
-        let compared = cluster[1..].iter().filter(|member| member.goes || !was_measured);
+        let compared = cluster[1..].iter().filter(|member| member.is_removed || !was_measured);
         let similarities = compared.map(|member| (member.similarity, document(member))).collect();
         let mut cohesion = Cohesion::of(similarities, floor as f32);
         cohesion.lost = cluster.iter().map(|member| member.lost).fold(Lost::default(), Lost::with);
@@ -80,12 +80,13 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
 /// Compares the documents of each cluster with its first one, by a measure if there is one, as many at a time as there
 /// is room for.
 fn compare(joining: &Joining<'_>, measure: Option<Measure>, members: &mut [MeasuredDocument]) -> Result<()> {
-    let tells = joining.folder.settings.verification.measure().filter(|&measure| Lost::is_told_by(measure));
+    let of_lost =
+        joining.folder.settings.verification.measure().filter(|&measure| Lost::is_measured_by(measure));
     let store = joining.store()?;
     // Of the copies of a text one has been compared with others.
     let text = |document: u32| {
         let rank = joining.order.rank(document.into());
-        joining.copies.best(rank).unwrap_or(rank)
+        joining.exact_duplicates.best(rank).unwrap_or(rank)
     };
     let mut first = Rank::default();
     for some in members.chunks_mut(store.room().max(1)) {
@@ -103,7 +104,7 @@ fn compare(joining: &Joining<'_>, measure: Option<Measure>, members: &mut [Measu
                         member.similarity = Anchor::new(measure, kept).with(&own);
                     }
                     let is_near = rank != first && rank == joining.order.rank(member.document.into());
-                    if let Some(measure) = tells.filter(|_| member.goes && is_near) {
+                    if let Some(measure) = of_lost.filter(|_| member.is_removed && is_near) {
                         member.lost = Lost::of(measure, member.similarity, sizes);
                     }
                 }

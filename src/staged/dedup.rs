@@ -8,7 +8,7 @@ use super::grouping::Grouping;
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
 use super::kept::StagedKept;
-use super::lookup::{Called, Lookup};
+use super::lookup::{InputName, Lookup};
 use super::parts::not_read;
 use super::reading::Read;
 use super::record::Edge;
@@ -453,8 +453,8 @@ impl StagedRun<'_> {
         files.report_lost(stages.progress());
         let files = files.against(job, *both, || AgainstReport {
             documents: clustered.old,
-            exact: clustered.copies_of_reference,
-            near: of_reference.gone - clustered.copies_of_reference,
+            exact: clustered.duplicates_of_reference,
+            near: of_reference.removed - clustered.duplicates_of_reference,
             clusters: of_reference.clusters,
             documents_in_clusters: of_reference.members,
             ..AgainstReport::default()
@@ -480,8 +480,8 @@ impl StagedRun<'_> {
             documents: [documents, new],
             few: counted.few,
             counts: Counts {
-                exact_duplicates: clustered.copies,
-                near_duplicates: clustered.removed - clustered.copies,
+                exact_duplicates: clustered.exact_duplicates,
+                near_duplicates: clustered.removed - clustered.exact_duplicates,
                 kept: new - clustered.removed,
                 removed: clustered.removed,
                 removed_text_bytes: counted.removed_text_bytes,
@@ -595,10 +595,10 @@ impl StagedRun<'_> {
     }
 
     /// The name of each input in results.
-    fn called(&self, folder: &Folder) -> Result<Vec<Called>> {
+    fn called(&self, folder: &Folder) -> Result<Vec<InputName>> {
         let called = self.inputs_of(folder).into_iter();
-        let called: Vec<Called> =
-            called.map(|(shard, input)| Called { name: input.path.clone(), shard }).collect();
+        let called: Vec<InputName> =
+            called.map(|(shard, input)| InputName { name: input.path.clone(), shard }).collect();
         // Names that are no UTF-8 may lose their order, and then documents would be numbered otherwise.
         if called.len() < folder.inputs.len() || !called.is_sorted_by_key(|called| called.shard) {
             let expected = "paths in UTF-8, where memory does not hold all documents";

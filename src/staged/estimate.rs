@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_to_be_the_least_is_enough_and_less_is_not() {
+    fn what_is_reported_to_be_the_least_is_enough_and_less_is_not() {
         for (threads, read_ahead) in [(1, 0), (2, 0), (3, 1), (64, 8 << 20)] {
             for longest in [0, 1 << 20, 9 << 20] {
                 let room_of = |memory, longest| room(memory, threads, read_ahead, longest);

@@ -10,7 +10,7 @@ use super::record::{DOCUMENT, Edge};
 use super::sketch::Shard;
 use super::sketches::Folder;
 use super::sorter::Merge;
-use super::store::{Copies, SketchStore, held};
+use super::store::{ExactDuplicates, SketchStore, held};
 use super::{Budget, belongs_to, odd_length, unless_corrupt, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, EDGES, NewBinary, wrong};
@@ -62,7 +62,7 @@ pub struct Joined {
     /// Reference documents.
     pub old: u64,
     /// New documents whose text stands in a better document, or in a reference document.
-    pub copies: u64,
+    pub exact_duplicates: u64,
     /// Bands of this part.
     pub bands: u64,
     /// Of these, those that were joined already.
@@ -103,7 +103,7 @@ pub(super) struct Joining<'a> {
     pub rule: Rule,
     pub budget: Budget,
     pub order: Order,
-    pub copies: Copies,
+    pub exact_duplicates: ExactDuplicates,
     /// Where edges are.
     place: PathBuf,
     pub progress: &'a dyn Progress,
@@ -136,15 +136,15 @@ impl<'a> Joining<'a> {
         let work = workplace(&place.join("order"))?;
         let order = Order::of(folder, &grouping, files, work.path(), &budget)?;
         drop(work);
-        let copies = progress.during("exact duplicates", documents, "documents", |advance| {
-            Copies::of(folder, &order, advance)
+        let exact_duplicates = progress.during("exact duplicates", documents, "documents", |advance| {
+            ExactDuplicates::of(folder, &order, advance)
         })?;
-        Ok(Self { folder, grouping, rule, budget, order, copies, place, progress })
+        Ok(Self { folder, grouping, rule, budget, order, exact_duplicates, place, progress })
     }
 
     /// The sketches that are compared.
     pub fn store(&self) -> Result<SketchStore<'_>> {
-        SketchStore::new(self.folder, &self.order, &self.copies, &self.budget)
+        SketchStore::new(self.folder, &self.order, &self.exact_duplicates, &self.budget)
     }
 
     /// The number of reference documents, which have the first ranks.
@@ -162,7 +162,7 @@ impl<'a> Joining<'a> {
         let mut joined = Joined {
             documents: self.folder.new_documents(),
             old: self.folder.reference_documents(),
-            copies: self.copies.of_new(self.reference()),
+            exact_duplicates: self.exact_duplicates.of_new(self.reference()),
             bands: 0,
             there: 0,
             pairs: 0,

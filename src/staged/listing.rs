@@ -2,7 +2,7 @@
 
 use super::cluster::{self, Clustered, cluster_folder};
 use super::join::ClusterJob;
-use super::lookup::{Called, Lookup};
+use super::lookup::{InputName, Lookup};
 use super::sketches::Folder;
 use super::tables::{Tables, held_of};
 use super::{Budget, workplace};
@@ -56,8 +56,8 @@ fn write(
     let assignments = cluster::open(folder, &job.grouping)?.1;
     let pairs = cluster::pairs(folder, &job.grouping)?;
     let called = (0..).zip(&folder.inputs);
-    let called = called.map(|(shard, input)| Called { name: PathBuf::from(&input.mark.path), shard });
-    let called: Vec<Called> = called.collect();
+    let called = called.map(|(shard, input)| InputName { name: PathBuf::from(&input.mark.path), shard });
+    let called: Vec<InputName> = called.collect();
     let lookup = progress.during("names", folder.documents(), "documents", |_| {
         Lookup::new(folder, &called, work.path(), budget.bytes / 2)
     })?;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// An input of a folder of sketches, as results call it.
 #[derive(Clone, Debug)]
-pub struct Called {
+pub struct InputName {
     /// The input file.
     pub name: PathBuf,
     /// Its number among the inputs of the run.
@@ -27,7 +27,7 @@ pub struct Called {
 pub struct Lookup<'a> {
     folder: &'a Folder,
     /// Of each input.
-    called: &'a [Called],
+    inputs: &'a [InputName],
     /// Documents whose record id an earlier document has.
     repeated: Bits,
     /// Where each document's names begin, 8 bytes a document and 8 more.
@@ -38,7 +38,7 @@ pub struct Lookup<'a> {
 
 impl<'a> Lookup<'a> {
     /// Puts the names of all documents into a folder, using about `memory` bytes.
-    pub fn new(folder: &'a Folder, called: &'a [Called], work: &Path, memory: u64) -> Result<Self> {
+    pub fn new(folder: &'a Folder, inputs: &'a [InputName], work: &Path, memory: u64) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
         let mut ids = Sorter::new(memory / 2, work, "ids");
         let create = |path: &Path| {
@@ -77,7 +77,7 @@ impl<'a> Lookup<'a> {
         }
         let room = memory / 4;
         let (starts, names) = (BlockCache::open(starts, room)?, BlockCache::open(names, room)?);
-        Ok(Self { folder, called, repeated, starts, names, bytes: Vec::new() })
+        Ok(Self { folder, inputs, repeated, starts, names, bytes: Vec::new() })
     }
 
     /// New documents whose record id an earlier document has.
@@ -114,8 +114,8 @@ impl<'a> Lookup<'a> {
     /// The names and the place of a document in results.
     pub fn document(&mut self, document: u64) -> Result<NamedDocument<'a>> {
         let Named { row, place, id, url, .. } = self.read(document)?.owned();
-        let called: &'a [Called] = self.called;
-        let Called { name, shard } = &called[self.folder.input_of(document)];
+        let inputs: &'a [InputName] = self.inputs;
+        let InputName { name, shard } = &inputs[self.folder.input_of(document)];
         Ok(NamedDocument {
             id: Cow::Owned(match id {
                 Some(id) if !self.repeated.get(document) => id,

@@ -176,10 +176,10 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let recall_estimate = rates.recall_estimate * most_sampled(documents, texts as u64) as f64;
     let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.documents.max(1) as f64).log2().max(0.0));
     // Sketches of the documents that share a band hash in any band, if memory holds them; else those of one band.
-    let together = n * usual::COMPANY_OF_ANY * width <= memory as f64 / 2.0;
+    let together = n * usual::SHARED_IN_ANY * width <= memory as f64 / 2.0;
     let (sketches, readings) = match together {
-        true => (n * usual::COMPANY_OF_ANY * width, 1),
-        false => (n * usual::COMPANY * width, bands),
+        true => (n * usual::SHARED_IN_ANY * width, 1),
+        false => (n * usual::SHARED * width, bands),
     };
     let stages = match on_disk {
         true => vec![
@@ -208,7 +208,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 n * (16.0 * usual::PAIRS + width),
                 n * (rates.cluster + recall_estimate),
                 held(HELD_ANYWAY + held_each(settings) * documents, 0),
-                n * usual::COMPANY * 24.0,
+                n * usual::SHARED * 24.0,
             ),
             stage(
                 "apply",
@@ -217,12 +217,12 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 texts,
                 texts * rates.apply,
                 expected.writing(held_each(settings) * documents),
-                texts * (1.0 - usual::GOES),
+                texts * (1.0 - usual::REMOVED),
             ),
         ],
         false => {
             let cpu = texts * (rates.sketch + rates.apply) + n * (join + rates.cluster);
-            vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::GOES))]
+            vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::REMOVED))]
         }
     };
     let least_memory =
@@ -325,7 +325,7 @@ impl Rates {
         let keep = sketch_job.settings.verification.usual_keep();
         let grouping = Grouping { keep, ..Grouping::of(Linkage::Star) };
         // So short a time is often half as long again; the least of several is not.
-        let [mut join_seconds, mut audit_seconds, mut cluster_seconds] = [f64::INFINITY; 3];
+        let [mut join_seconds, mut estimate_seconds, mut cluster_seconds] = [f64::INFINITY; 3];
         let (mut joined, begun_joins) = (sketches.clone(), seconds());
         for time in 0..JOINS {
             if time > 0 && seconds() - begun_joins > LONG_ENOUGH {
@@ -341,7 +341,7 @@ impl Rates {
             cluster(&job, &steps)?;
             let recall_estimate = steps.taken();
             join_seconds = join_seconds.min(begun_cluster - begun);
-            audit_seconds = audit_seconds.min(recall_estimate);
+            estimate_seconds = estimate_seconds.min(recall_estimate);
             cluster_seconds = cluster_seconds.min(seconds() - begun_cluster - recall_estimate);
         }
         let (sketches, begun) = (joined, seconds());
@@ -354,7 +354,7 @@ impl Rates {
             documents,
             sketch: sketch_seconds,
             join: join_seconds,
-            recall_estimate: audit_seconds,
+            recall_estimate: estimate_seconds,
             cluster: cluster_seconds,
             apply: seconds() - begun,
         };

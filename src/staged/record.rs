@@ -94,11 +94,11 @@ pub struct Assignment {
     /// The similarity with the document that stays, where the two were compared.
     pub similarity: Option<f32>,
     /// True if it stays itself, beside the document that others of the cluster go for.
-    pub beside: bool,
+    pub also_kept: bool,
 }
 
 /// A number that is none, for the similarity of what stays beside.
-const BESIDE: u32 = 0x7fc0_0001;
+const ALSO_KEPT: u32 = 0x7fc0_0001;
 
 impl Assignment {
     /// Bytes of a record.
@@ -112,7 +112,8 @@ impl Assignment {
         {
             bytes[at * DOCUMENT..][..DOCUMENT].copy_from_slice(&document_bytes(number));
         }
-        let similarity = if self.beside { BESIDE } else { self.similarity.unwrap_or(f32::NAN).to_bits() };
+        let similarity =
+            if self.also_kept { ALSO_KEPT } else { self.similarity.unwrap_or(f32::NAN).to_bits() };
         bytes[4 * DOCUMENT..].copy_from_slice(&similarity.to_be_bytes());
         bytes
     }
@@ -127,7 +128,7 @@ impl Assignment {
             cluster: number(2),
             size: number(3),
             similarity: Some(f32::from_bits(similarity)).filter(|similarity| !similarity.is_nan()),
-            beside: similarity == BESIDE,
+            also_kept: similarity == ALSO_KEPT,
         }
     }
 }
@@ -149,8 +150,8 @@ mod tests {
             let decides = !listed || distance.is_none();
             let edge = Edge { later, earlier, distance, similarity, decides };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
-            for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
-                let assignment = Assignment { document: later, representative: earlier, cluster, size, similarity, beside };
+            for (similarity, also_kept) in [(None, false), (Some(similarity), false), (None, true)] {
+                let assignment = Assignment { document: later, representative: earlier, cluster, size, similarity, also_kept };
                 prop_assert_eq!(Assignment::of(&assignment.bytes()), assignment);
             }
             let swapped = Edge { later: earlier, earlier: later, ..edge };

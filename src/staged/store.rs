@@ -56,7 +56,7 @@ pub fn can_be_joined(settings: &Settings) -> Result<()> {
 
 /// Exact duplicates.
 #[derive(Debug, Default)]
-pub struct Copies {
+pub struct ExactDuplicates {
     /// Each with the best document of its text, ascending.
     best: Vec<(Rank, Rank)>,
     /// Documents whose sketches are looked at under another rank than their own. Of copies without the boilerplate of
@@ -64,7 +64,7 @@ pub struct Copies {
     swapped: HashMap<u64, Rank>,
 }
 
-impl Copies {
+impl ExactDuplicates {
     /// The exact duplicates in a folder, by digests of the texts.
     pub fn of(folder: &Folder, order: &Order, advance: &dyn Fn(u64)) -> Result<Self> {
         let digests = |bytes: &[u8]| -> Vec<[u64; 2]> {
@@ -155,7 +155,7 @@ pub struct SketchStore<'a> {
     folder: &'a Folder,
     order: &'a Order,
     /// Exact duplicates.
-    copies: &'a Copies,
+    copies: &'a ExactDuplicates,
     /// Where documents have SimHashes, their keys.
     blocks: Option<BlockKeys>,
     /// By rank: documents that are compared with others.
@@ -165,7 +165,12 @@ pub struct SketchStore<'a> {
 
 impl<'a> SketchStore<'a> {
     /// The store of a folder whose exact duplicates are known.
-    pub fn new(folder: &'a Folder, order: &'a Order, copies: &'a Copies, budget: &Budget) -> Result<Self> {
+    pub fn new(
+        folder: &'a Folder,
+        order: &'a Order,
+        copies: &'a ExactDuplicates,
+        budget: &Budget,
+    ) -> Result<Self> {
         let mut compared = Bits::new(folder.documents());
         let least = folder.settings.min_features.max(1);
         let mut features = Vec::new();

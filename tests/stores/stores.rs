@@ -411,7 +411,7 @@ fn what_is_not_there_stops_the_run_before_it_begins() {
 }
 
 #[test]
-fn servers_that_refuse_are_told_of_with_advice() {
+fn servers_that_refuse_are_reported_with_advice() {
     let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
     let (server, web) = (files.s3(), files.web());
     server.fail(Faults { forbidden: true, ..Faults::default() });

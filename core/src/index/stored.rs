@@ -5,7 +5,7 @@
 //! place takes. Then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
 //! four more that say it), and its place. Keys of a million documents are some thousands apart: five bytes an entry.
 
-use crate::search::bucket_table::{BucketTable, Filling};
+use crate::search::bucket_table::{BucketTable, BulkLoad};
 
 /// Gaps from here on stand in four bytes behind these two.
 const WIDE: u16 = u16::MAX;
@@ -92,16 +92,16 @@ pub(super) fn table(
     entries: usize,
     documents: usize,
 ) -> Option<BucketTable> {
-    let mut filling = Filling::new(documents.saturating_sub(1) as u32);
+    let mut bulk_load = BulkLoad::new(documents.saturating_sub(1) as u32);
     let (mut last, mut count) = (None, 0);
     stored.read(number, &mut |part| {
         last = each_entry(part, documents, last, |entry| {
             count += 1;
-            filling.push(entry);
+            bulk_load.push(entry);
         })?;
         Some(())
     })?;
-    (count == entries).then(|| filling.finish())
+    (count == entries).then(|| bulk_load.finish())
 }
 
 #[cfg(test)]

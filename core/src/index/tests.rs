@@ -95,13 +95,17 @@ proptest! {
 }
 
 /// The definition: all stored documents in turn.
-fn scan(index: &Index, stored: &[(Document, Sketch)], asked: &Sketch) -> (Option<Document>, Vec<Near>) {
+fn scan(
+    index: &Index,
+    stored: &[(Document, Sketch)],
+    asked: &Sketch,
+) -> (Option<Document>, Vec<NearDuplicate>) {
     if let Some((same, _)) = stored.iter().find(|(_, other)| other.facts.digest == asked.facts.digest) {
         return (Some(*same), Vec::new());
     }
     let settings = index.settings();
     let enough = |sketch: &Sketch| sketch.facts.features as usize >= settings.min_features.max(1);
-    let mut near: Vec<Near> = Vec::new();
+    let mut near: Vec<NearDuplicate> = Vec::new();
     for (document, other) in stored.iter().filter(|(_, other)| enough(other) && enough(asked)) {
         let (distance, meet) = match (&asked.value, &other.value) {
             (SketchValue::Both(a), SketchValue::Both(b)) => {
@@ -129,12 +133,12 @@ fn scan(index: &Index, stored: &[(Document, Sketch)], asked: &Sketch) -> (Option
             }
         };
         if meet && settings.verification.threshold().is_none_or(|threshold| similarity >= threshold as f32) {
-            near.push(Near { document: *document, distance, similarity });
+            near.push(NearDuplicate { document: *document, distance, similarity });
         }
     }
     near.sort_by(|a, b| {
         let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
-        let place = |near: &Near| stored.iter().position(|(document, _)| *document == near.document);
+        let place = |near: &NearDuplicate| stored.iter().position(|(document, _)| *document == near.document);
         order.then(place(a).cmp(&place(b)))
     });
     (None, near)

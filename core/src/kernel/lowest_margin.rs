@@ -292,7 +292,7 @@ mod x86 {
         // SAFETY: 64 bytes, aligned to 64.
         let margins = unsafe { _mm512_load_si512(margins.0.as_ptr().cast()) };
         if count <= FEW {
-            return few_weakest(among, count, |left| {
+            return few_lowest(among, count, |left| {
                 let now = _mm512_mask_mov_epi8(_mm512_set1_epi8(-1), left, margins);
                 let half = _mm256_min_epu8(_mm512_castsi512_si256(now), _mm512_extracti64x4_epi64::<1>(now));
                 _mm512_cmpeq_epi8_mask(margins, _mm512_broadcastb_epi8(least(half)))
@@ -310,7 +310,7 @@ mod x86 {
         let (mut low, mut high) =
             unsafe { (_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())) };
         if count <= FEW {
-            return few_weakest(among, count, |left| {
+            return few_lowest(among, count, |left| {
                 let half = _mm256_min_epu8(
                     _mm256_or_si256(low, absent(left as u32)),
                     _mm256_or_si256(high, absent((left >> 32) as u32)),
@@ -331,7 +331,7 @@ mod x86 {
 
     /// A few lowest-margin bits, one by one. `equally_weak` finds the bits whose margin is the least of those left.
     #[inline(always)]
-    fn few_weakest(among: u64, count: u32, equally_weak: impl Fn(u64) -> u64) -> u64 {
+    fn few_lowest(among: u64, count: u32, equally_weak: impl Fn(u64) -> u64) -> u64 {
         let mut left = among;
         for _ in 0..count {
             let lowest_margin = equally_weak(left) & left;

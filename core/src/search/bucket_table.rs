@@ -247,9 +247,9 @@ impl BucketTable {
         let entry = |(&key, &slot): (&u32, &u32)| u64::from(mix(key)) << 32 | u64::from(slot);
         let mut entries: Vec<u64> = keys.iter().zip(slots).map(entry).collect();
         entries.par_sort_unstable();
-        let mut filling = Filling::new(slots.last().copied().unwrap_or(0));
-        entries.into_iter().for_each(|entry| filling.push(entry));
-        filling.finish()
+        let mut bulk_load = BulkLoad::new(slots.last().copied().unwrap_or(0));
+        entries.into_iter().for_each(|entry| bulk_load.push(entry));
+        bulk_load.finish()
     }
 
     /// The place of the bucket that a key belongs into.
@@ -447,7 +447,7 @@ impl BucketTable {
 
 /// A table that is made from its entries in their order.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct BulkLoad {
     table: BucketTable,
     /// The bucket behind those that are made, with room for entries that may come.
     next: TableBucket,
@@ -462,7 +462,7 @@ pub(crate) struct Filling {
 /// Bytes of memory that are asked for at once: less than what an allocator takes from the system for itself alone.
 const AT_ONCE: usize = 96 << 10;
 
-impl Filling {
+impl BulkLoad {
     /// A table of slots up to the last.
     pub(crate) fn new(last: u32) -> Self {
         let mut depth = 0;

@@ -27,7 +27,7 @@ pub(super) const SHOWN: usize = 32;
 const SEEN: usize = 1024;
 
 /// Hashes before it in an order that a hash is compared with.
-const BESIDE: usize = 16;
+const WINDOW: usize = 16;
 
 /// Bounds of a sample's size, of which it is a sixteenth otherwise.
 const LEAST: usize = 1 << 10;
@@ -90,7 +90,7 @@ pub(super) fn beside(hashes: &[u64], dense: &[Slot], from: u32, radius: u32) -> 
     order.sort_unstable_by_key(|&slot| key(slot));
     let mut pairs = Vec::new();
     for (at, &slot) in order.iter().enumerate() {
-        for &other in &order[at.saturating_sub(BESIDE)..at] {
+        for &other in &order[at.saturating_sub(WINDOW)..at] {
             let distance = (key(slot) ^ key(other)).count_ones();
             if distance <= radius {
                 pairs.push(NearPair { a: slot.min(other), b: slot.max(other), distance });

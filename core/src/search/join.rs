@@ -91,44 +91,44 @@ pub fn join(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Near pairs that may be met, each as often as it is come upon.
-    pub met: u64,
+    pub hits: u64,
     /// Near pairs that there may be.
     pub found: u64,
     /// Near pairs that may wait at once for the sink, twelve bytes each.
-    pub waiting: u64,
+    pub buffered: u64,
 }
 
 impl Limits {
     /// No limits.
-    pub const NONE: Self = Self { met: u64::MAX, found: u64::MAX, waiting: u64::MAX };
+    pub const NONE: Self = Self { hits: u64::MAX, found: u64::MAX, buffered: u64::MAX };
 }
 
 /// The counts of all threads so far.
 struct Watch {
     limits: Limits,
-    met: AtomicU64,
+    hits: AtomicU64,
     found: AtomicU64,
-    waiting: AtomicU64,
+    buffered: AtomicU64,
 }
 
 impl Watch {
     fn new(limits: Limits) -> Self {
-        Self { limits, met: AtomicU64::new(0), found: AtomicU64::new(0), waiting: AtomicU64::new(0) }
+        Self { limits, hits: AtomicU64::new(0), found: AtomicU64::new(0), buffered: AtomicU64::new(0) }
     }
 
     /// True if a limit is passed. What is counted only grows, and the sums do not depend on the number of threads: if
     /// one of them sees it passed, the join would have been given up by any number of threads.
     fn is_over(&self) -> bool {
-        let Limits { met, found, waiting } = self.limits;
-        self.met.load(Relaxed) > met
+        let Limits { hits, found, buffered } = self.limits;
+        self.hits.load(Relaxed) > hits
             || self.found.load(Relaxed) > found
-            || self.waiting.load(Relaxed) > waiting
+            || self.buffered.load(Relaxed) > buffered
     }
 
-    fn count(&self, met: u64, kept: u64) {
-        self.met.fetch_add(met, Relaxed);
+    fn count(&self, hits: u64, kept: u64) {
+        self.hits.fetch_add(hits, Relaxed);
         self.found.fetch_add(kept, Relaxed);
-        self.waiting.fetch_add(kept, Relaxed);
+        self.buffered.fetch_add(kept, Relaxed);
     }
 }
 
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
             if watch.is_over() {
                 return false;
             }
-            watch.waiting.store(0, Relaxed);
+            watch.buffered.store(0, Relaxed);
             for (pairs, part_cost) in parts {
                 sink(&pairs);
                 *cost += part_cost;
@@ -240,7 +240,7 @@ impl<'a> Walk<'a> {
 fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
     let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
-    let most = limits.met.min(limits.found);
+    let most = limits.hits.min(limits.found);
     // The pairs of a hash with all later ones, or as many as there may be and one more.
     let row = |a: usize, most: u64| {
         let mut found = Vec::new();
@@ -254,15 +254,15 @@ fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&
         found
     };
     for from in (0..hashes.len()).step_by(BATCH * 16) {
-        let waiting = AtomicU64::new(0);
-        let is_over = || waiting.load(Relaxed) > limits.waiting;
+        let buffered = AtomicU64::new(0);
+        let is_over = || buffered.load(Relaxed) > limits.buffered;
         let batch = from..hashes.len().min(from + BATCH * 16);
         let rows: Vec<Vec<NearPair>> = batch
             .clone()
             .into_par_iter()
             .map(|a| {
-                let found = if is_over() { Vec::new() } else { row(a, limits.waiting) };
-                waiting.fetch_add(found.len() as u64, Relaxed);
+                let found = if is_over() { Vec::new() } else { row(a, limits.buffered) };
+                buffered.fetch_add(found.len() as u64, Relaxed);
                 found
             })
             .collect();
@@ -436,8 +436,8 @@ impl JoinTask {
         };
         // The first takes more bits at once.
         let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
-        let met = self.hashes / 2.0 * self.near * MET * (masks * AGREE).max(1.0);
-        Some(masks * (MOVE * moves + each) + met).filter(|&time| time < most)
+        let hits = self.hashes / 2.0 * self.near * NEAR_PAIR * (masks * AGREE).max(1.0);
+        Some(masks * (MOVE * moves + each) + hits).filter(|&time| time < most)
     }
 }
 
@@ -455,7 +455,7 @@ fn leading(mask: u64, count: u32) -> u64 {
 const COMPARISON: f64 = 0.1;
 const ROW: f64 = 4.0;
 const MOVE: f64 = 3.0;
-const MET: f64 = 4.0;
+const NEAR_PAIR: f64 = 4.0;
 
 /// The share of all masks in which a near pair agrees, about.
 const AGREE: f64 = 0.125;
@@ -465,7 +465,7 @@ const LEAST: f64 = MOVE + ROW;
 
 /// Time to compare one hash of a group of `size` with all later ones, a share of which is near.
 fn all_against_all(size: f64, near: f64) -> f64 {
-    ROW + size / 2.0 * (COMPARISON + near * MET)
+    ROW + size / 2.0 * (COMPARISON + near * NEAR_PAIR)
 }
 
 /// The place for the parts of a list of the same length.
@@ -712,19 +712,19 @@ impl Worker {
     ) {
         let Self { differ, positions, found, cost, watch, .. } = self;
         positions.clear();
-        let (mut met, mut kept) = (0u64, 0u64);
+        let (mut hits, mut kept) = (0u64, 0u64);
         near(&mut |i, j| {
-            met += 1;
+            hits += 1;
             let differing = hashes[i] ^ hashes[j];
             if differing & chosen == 0 && differ.iter().all(|mask| differing & mask != 0) {
                 kept += 1;
-                if kept <= watch.limits.waiting {
+                if kept <= watch.limits.buffered {
                     positions.push((i as u32, j as u32));
                 }
             }
         });
-        cost.verified += met;
-        watch.count(met, kept);
+        cost.verified += hits;
+        watch.count(hits, kept);
         // Vector units find the pairs of a group in another order than others.
         positions.sort_unstable();
         found.extend(positions.iter().map(|&(i, j)| {
@@ -920,27 +920,27 @@ mod tests {
             };
             let (cost, pairs) = run(Limits::NONE).unwrap();
             assert!(cost.verified >= pairs && pairs > 10);
-            assert_eq!(run(Limits { met: cost.verified, ..Limits::NONE }), Some((cost, pairs)));
-            assert_eq!(run(Limits { met: cost.verified - 1, ..Limits::NONE }), None);
-            assert_eq!(run(Limits { waiting: pairs, ..Limits::NONE }), Some((cost, pairs)));
+            assert_eq!(run(Limits { hits: cost.verified, ..Limits::NONE }), Some((cost, pairs)));
+            assert_eq!(run(Limits { hits: cost.verified - 1, ..Limits::NONE }), None);
+            assert_eq!(run(Limits { buffered: pairs, ..Limits::NONE }), Some((cost, pairs)));
             assert_eq!(run(Limits { found: pairs, ..Limits::NONE }), Some((cost, pairs)));
             assert_eq!(run(Limits { found: pairs - 1, ..Limits::NONE }), None);
         }
         // Within so many bits all are compared with all, and their pairs wait together.
         let hashes = random(100, 3);
-        let run = |waiting| {
+        let run = |buffered| {
             let mut pairs = 0;
-            let limits = Limits { waiting, ..Limits::NONE };
+            let limits = Limits { buffered, ..Limits::NONE };
             let cost = join_unless(&hashes, 30, limits, &|_| {}, |part| pairs += part.len() as u64).unwrap();
             cost.map(|_| pairs)
         };
         let pairs = run(u64::MAX).unwrap();
         assert!(pairs > 1_000);
         assert_eq!(run(pairs), Some(pairs));
-        [0, 1, 50, pairs - 1].into_iter().for_each(|waiting| assert_eq!(run(waiting), None));
+        [0, 1, 50, pairs - 1].into_iter().for_each(|buffered| assert_eq!(run(buffered), None));
         // Some parts have pairs, so that some have to wait.
         let hashes: Vec<u64> = (0..3_000).collect();
-        let none = Limits { waiting: 0, ..Limits::NONE };
+        let none = Limits { buffered: 0, ..Limits::NONE };
         assert!(join_unless(&hashes, 1, none, &|_| {}, |_| {}).unwrap().is_none());
     }
 
@@ -950,22 +950,22 @@ mod tests {
         let pairs = 40 * 39 / 2;
         // One after the other, as many threads may begin with any of them.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        for (waiting, is_given_up) in
+        for (buffered, is_given_up) in
             [(38, true), (39, true), (39 + 38, true), (pairs - 1, true), (pairs, false)]
         {
-            let limits = Limits { waiting, ..Limits::NONE };
+            let limits = Limits { buffered, ..Limits::NONE };
             let mut found = 0;
             let joined = || join_unless(&hashes, 30, limits, &|_| {}, |part| found += part.len() as u64);
             let cost = pool.install(joined).unwrap();
-            assert_eq!(cost.is_none(), is_given_up, "{waiting}");
+            assert_eq!(cost.is_none(), is_given_up, "{buffered}");
             assert!(is_given_up || found == pairs);
         }
         // One hash alone may come beyond it.
         let star: Vec<u64> = [0].into_iter().chain((0..64).map(|bit| 1 << bit)).collect();
-        for (waiting, is_given_up) in [(62, true), (63, true), (64, false)] {
-            let limits = Limits { waiting, ..Limits::NONE };
+        for (buffered, is_given_up) in [(62, true), (63, true), (64, false)] {
+            let limits = Limits { buffered, ..Limits::NONE };
             let cost = join_unless(&star, 1, limits, &|_| {}, |_| ()).unwrap();
-            assert_eq!(cost.is_none(), is_given_up, "{waiting}");
+            assert_eq!(cost.is_none(), is_given_up, "{buffered}");
             assert!(cost.is_none_or(|cost| cost.candidates == 65 * 64 / 2), "all are compared with all");
         }
     }
@@ -987,7 +987,7 @@ mod tests {
         assert_eq!(worker.cost, Cost { probes: 2, candidates: 6 + 1, verified: 4 + 1 });
         let pair = |a, b| NearPair { a: Slot(a), b: Slot(b), distance: 1 };
         assert_eq!(worker.found, [pair(8, 9), pair(6, 7)]);
-        assert_eq!([&watch.met, &watch.found, &watch.waiting].map(|count| count.load(Relaxed)), [5, 2, 2]);
+        assert_eq!([&watch.hits, &watch.found, &watch.buffered].map(|count| count.load(Relaxed)), [5, 2, 2]);
     }
 
     #[test]

@@ -128,8 +128,8 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 /// Where thousands of documents of one template lie near one another, their pairs would take time and memory
 /// that grow with the square of their number. Such a join is given up, and dense groups are sub-sampled: a hash with
 /// more than some dozens of neighbours in a sample of all hashes is joined with the nearest of those alone
-/// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is thinned
-/// depends on the hashes alone. When it is not given up, `thinning` says whether a hash with very many neighbours
+/// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is capped
+/// depends on the hashes alone. When it is not given up, `capping` says whether a hash with very many neighbours
 /// brings in the nearest of them alone.
 ///
 /// # Errors
@@ -137,20 +137,20 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
-    thinning: Thinning,
+    capping: Capping,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
     /// Pairs that may be met for each hash, and besides; real corpora without a dense group met 190 at distance 10.
-    const MET_A_HASH: u64 = 512;
-    const MET: u64 = 1 << 25;
+    const PAIRS_PER_HASH: u64 = 512;
+    const PAIRS: u64 = 1 << 25;
     let n = distinct.len() as u64;
     // 200 MB and 400 bytes a hash.
     let most = dense::most_pairs(n);
-    let limits = match thinning {
-        Thinning::ByNeighbours => Limits { met: n * MET_A_HASH + MET, found: u64::MAX, waiting: most },
-        Thinning::BySample => Limits { met: u64::MAX, found: most, waiting: most },
+    let limits = match capping {
+        Capping::ByNeighbours => Limits { hits: n * PAIRS_PER_HASH + PAIRS, found: u64::MAX, buffered: most },
+        Capping::BySample => Limits { hits: u64::MAX, found: most, buffered: most },
     };
-    BoundedJoin { radius, limits, thinning }.run(distinct.hashes(), progress)
+    BoundedJoin { radius, limits, capping }.run(distinct.hashes(), progress)
 }
 
 /// A join without an index, and the bounds of its work.
@@ -158,7 +158,7 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
 struct BoundedJoin {
     radius: u32,
     limits: Limits,
-    thinning: Thinning,
+    capping: Capping,
 }
 
 impl BoundedJoin {
@@ -193,9 +193,9 @@ impl BoundedJoin {
 
     /// Joins the hashes; none if a limit is passed.
     fn within_limits(self, hashes: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Result<Option<SlotJoin>> {
-        match self.thinning {
-            Thinning::ByNeighbours => self.nearest(hashes, progress),
-            Thinning::BySample => self.whole(hashes, progress),
+        match self.capping {
+            Capping::ByNeighbours => self.nearest(hashes, progress),
+            Capping::BySample => self.whole(hashes, progress),
         }
     }
 
@@ -296,7 +296,7 @@ const MOST_LISTED: usize = 1 << 24;
 
 /// The treatment of dense groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thinning {
+pub(crate) enum Capping {
     /// A slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; of dense groups that are too much even so, what a
     /// sample shows.
     ByNeighbours,
@@ -383,7 +383,7 @@ mod tests {
         let index = Linear::new(distinct.hashes(), radius).unwrap();
         let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
         let by_queries = self_join(&index, &distinct, &weights, &|_| ());
-        let join = join_exactly(&distinct, radius, Thinning::ByNeighbours, &|_| ()).unwrap();
+        let join = join_exactly(&distinct, radius, Capping::ByNeighbours, &|_| ()).unwrap();
         assert_eq!(join.pairs, by_queries.pairs);
         assert_eq!((join.capped, join.passed_over), (by_queries.capped, by_queries.passed_over));
         // Struck out now and then, as for pairs that do not fit the memory.
@@ -408,8 +408,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn what_is_thinned_follows_from_the_hashes_alone(
-            seed: u64, n in 0usize..700, spread in 1u32..6, met in prop::sample::select(&[u64::MAX, 20_000, 0][..]), turn: prop::sample::Index,
+        fn what_is_capped_follows_from_the_hashes_alone(
+            seed: u64, n in 0usize..700, spread in 1u32..6, hits in prop::sample::select(&[u64::MAX, 20_000, 0][..]), turn: prop::sample::Index,
         ) {
             let mut rng = SplitMix64::new(seed);
             let hashes: Vec<u64> = (0..n).map(|_| (0..spread).fold(seed, |hash, _| hash ^ 1 << rng.below(64))).collect();
@@ -419,8 +419,8 @@ mod tests {
             other[n / 2..].reverse();
             let of = |hashes: &[u64]| {
                 let distinct = DistinctHashes::new(hashes);
-                let limits = Limits { met, ..Limits::NONE };
-                let join = BoundedJoin { radius: 7, limits, thinning: Thinning::ByNeighbours }.run(distinct.hashes(), &|_| ()).unwrap();
+                let limits = Limits { hits, ..Limits::NONE };
+                let join = BoundedJoin { radius: 7, limits, capping: Capping::ByNeighbours }.run(distinct.hashes(), &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
                 (pairs, join.cost, join.capped, join.passed_over, join.sampled)
             };
@@ -444,9 +444,9 @@ mod tests {
             partition.join(pair.a, pair.b);
         });
         assert_eq!(partition.clusters().len(), 1);
-        // They stay whole where no more are thinned than must be.
+        // They stay whole where no more are capped than must be.
         let distinct = DistinctHashes::new(&hashes);
-        let whole = join_exactly(&distinct, 4, Thinning::BySample, &|_| ()).unwrap();
+        let whole = join_exactly(&distinct, 4, Capping::BySample, &|_| ()).unwrap();
         assert_eq!((whole.pairs.len(), whole.capped, whole.passed_over), (1001 * 1000 / 2, 0, 0));
     }
 
@@ -462,7 +462,7 @@ mod tests {
         hashes.dedup();
         let in_group = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         // Pairs of others are all there.
-        let exact = BoundedJoin { radius: 8, limits: Limits::NONE, thinning: Thinning::ByNeighbours }
+        let exact = BoundedJoin { radius: 8, limits: Limits::NONE, capping: Capping::ByNeighbours }
             .run(&hashes, &|_| ())
             .unwrap();
         assert_eq!(exact.sampled, 0);
@@ -472,17 +472,17 @@ mod tests {
         };
         assert!(of_others(&exact).len() > 1000);
         let group = Slot::all(hashes.len()).filter(|&slot| in_group(slot)).count() as u64;
-        let by_met = BoundedJoin {
+        let by_hits = BoundedJoin {
             radius: 8,
-            limits: Limits { met: 400_000, ..Limits::NONE },
-            thinning: Thinning::ByNeighbours,
+            limits: Limits { hits: 400_000, ..Limits::NONE },
+            capping: Capping::ByNeighbours,
         };
         let by_found = BoundedJoin {
             radius: 8,
             limits: Limits { found: 400_000, ..Limits::NONE },
-            thinning: Thinning::BySample,
+            capping: Capping::BySample,
         };
-        let [join, same] = [by_met, by_found].map(|join| join.run(&hashes, &|_| ()).unwrap());
+        let [join, same] = [by_hits, by_found].map(|join| join.run(&hashes, &|_| ()).unwrap());
         assert_eq!((&join.pairs, join.capped), (&same.pairs, same.capped));
         assert_eq!((join.sampled, join.capped), (1024, group));
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
@@ -500,13 +500,13 @@ mod tests {
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= group));
         // Too dense for any threshold: what the sample shows.
-        let least = Limits { met: 0, waiting: 0, ..Limits::NONE };
-        let least = BoundedJoin { radius: 8, limits: least, thinning: Thinning::ByNeighbours }
+        let least = Limits { hits: 0, buffered: 0, ..Limits::NONE };
+        let least = BoundedJoin { radius: 8, limits: least, capping: Capping::ByNeighbours }
             .run(&hashes, &|_| ())
             .unwrap();
         assert!(least.sampled == 1024 && !least.pairs.is_empty());
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let again = one.install(|| by_met.run(&hashes, &|_| ())).unwrap();
+        let again = one.install(|| by_hits.run(&hashes, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
     }
 

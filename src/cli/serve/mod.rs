@@ -380,7 +380,7 @@ fn write_events() {
 }
 
 /// Tells as an event why the service ends.
-pub(super) fn tell_failure(error: &str) {
+pub(super) fn report_failure(error: &str) {
     event("failed", &[("error", error)]);
     write_events();
 }

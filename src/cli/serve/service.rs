@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put as put_route};
 use serde::Serialize;
 use serde_json::json;
-use simflip::corpus::{mended_line, objects_of_line};
+use simflip::corpus::{objects_of_line, repaired_line};
 use simflip::hash::text_digest;
 use simflip::seen::{AnswerKind, GivenAnswers, NewLog, Reply, Request, Unsynced, may_be_index};
 use simflip::settings::Settings;
@@ -425,7 +425,7 @@ impl Collection {
         repaired: &'a OnceCell<String>,
     ) -> Result<SketchedRequest<'a>, String> {
         let page: WirePage<'a> = serde_json::from_slice(line).or_else(|error| {
-            let repaired = repaired.get_or_init(|| mended_line(line).0);
+            let repaired = repaired.get_or_init(|| repaired_line(line).0);
             serde_json::from_str(repaired).map_err(|_| format!("not a page: {error}"))
         })?;
         match page.name() {

@@ -55,7 +55,7 @@ impl PutTarget {
         let (StorePlace { root, store }, key) = (&self.place, &self.key);
         let writer = BufWriter::with_capacity(store.clone(), key.clone(), part as usize);
         let mut writer = writer.with_max_concurrency((UNDER_WAY / part).max(1) as usize);
-        let told =
+        let refusal =
             |error: io::Error| error.downcast().map_or_else(|error| error, |error| store_error(root, &error));
         wait(async {
             let sent = async {
@@ -70,13 +70,13 @@ impl PutTarget {
             if let Err(error) = sent.await {
                 // If the abort fails too, the parts stay until the store's own rule deletes them.
                 let _ = writer.abort().await;
-                return Err(told(error));
+                return Err(refusal(error));
             }
             let Err(error) = writer.shutdown().await else { return Ok(()) };
             // An answer may be lost on its way, and who asks again hears that there is no such upload.
             match store.head(key).await {
                 Ok(found) if found.size == length => Ok(()),
-                _ => Err(told(error)),
+                _ => Err(refusal(error)),
             }
         })?
     }

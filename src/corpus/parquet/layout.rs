@@ -10,7 +10,7 @@ use super::stored::Stored;
 use crate::corpus::corruption::{Corruption, CorruptionCause, CorruptionKind, unreadable};
 use crate::corpus::filetype::Format;
 use crate::corpus::input::Input;
-use crate::corpus::jsonl::{JsonlFields, TOLD};
+use crate::corpus::jsonl::{JsonlFields, LISTED};
 use crate::corpus::options::ReadOptions;
 use crate::document::{DocId, Place};
 use crate::wording::first_of;
@@ -82,7 +82,7 @@ fn find_column(columns: &[ValueColumn], name: &str) -> Option<ValueColumn> {
 
 /// The columns of the text.
 fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<ValueColumn>, CorruptionCause> {
-    let names = || first_of(columns.iter().map(ValueColumn::called), TOLD);
+    let names = || first_of(columns.iter().map(ValueColumn::called), LISTED);
     let advice = || format!("--text-field names another one of {}", names());
     let text_column = |name: &str| {
         // Of a conversation, what its messages say.

@@ -87,7 +87,7 @@ pub fn render(report: &Report) -> Result<String> {
             }
         }),
         missing => report.missing.map(messages::missing_sentence),
-        held_against => report.against.as_ref().map(messages::held_against),
+        reference_message => report.against.as_ref().map(messages::reference_message),
         method => method_name(&report.method.name),
         command => command(&report.command_line),
         headline => headline(documents, outcome.removed, outcome.clusters),

@@ -174,7 +174,7 @@
     document.getElementById("place").textContent = (state.at + 1) + " of " + pairs.length;
   }
 
-  function told(e) {
+  function summary(e) {
     const to = (interval) => percent(interval[0]) + " to " + percent(interval[1]);
     return e.covered === e.all ? "precision " + percent(e.precision) + " (" + (e.census ? "every pair judged" : "95 % interval " + to(e.interval)) + ")"
       : "precision " + percent(e.precision) + " in the bands with a judgement; in all, " + to(e.whole);
@@ -192,7 +192,7 @@
     bar.firstElementChild.style.width = (100 * judged / Math.max(1, pairs.length)) + "%";
     const strict = kinds[0][1];
     document.getElementById("status").textContent = judged + " of " + pairs.length + " judged"
-      + (strict ? " · " + told(strict) : "")
+      + (strict ? " · " + summary(strict) : "")
       + (keeps ? "" : " · this browser does not keep judgements: save them before you leave");
     const rows = kinds.map(([name, e]) => {
       const covers = !e ? "nothing judged yet" : e.covered === e.all ? "all " + digits(e.all) + " listed pairs of different texts"
