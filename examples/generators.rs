@@ -14,7 +14,7 @@ mod crawl;
 use crawl::Pages;
 use rayon::prelude::*;
 use simflip::core::id::Id;
-use simflip::core::resemblance::{SetBits, estimate};
+use simflip::core::jaccard::{SetBits, estimate};
 use simflip::core::search::bphs::{Bphs, BphsParams};
 use simflip::core::search::dial::{Dial, DialParams};
 use simflip::core::search::lsh::LshIndex;

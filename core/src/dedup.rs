@@ -1194,7 +1194,7 @@ mod tests {
     use crate::clusters::Quota;
     use crate::clusters::{Linkage, Source};
     use crate::hash::{SplitMix64, fmix64};
-    use crate::resemblance::{SetBits, estimate};
+    use crate::jaccard::{SetBits, estimate};
     use crate::search::bands::Banding;
     use crate::settings::{BandShape, FARTHEST_KEYED, Generator, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;

@@ -47,7 +47,7 @@ use crate::calibrate::{Calibration, SampleParams, calibrate};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
-use crate::resemblance::SetBits;
+use crate::jaccard::SetBits;
 use crate::search::Query;
 use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;

@@ -94,6 +94,8 @@ mod groups;
 pub mod hash;
 pub mod id;
 pub mod index;
+#[doc(hidden)]
+pub mod jaccard;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;
 mod lists;
@@ -105,8 +107,6 @@ pub mod plan;
 pub mod progress;
 #[doc(hidden)]
 pub mod recall_estimate;
-#[doc(hidden)]
-pub mod resemblance;
 pub mod search;
 pub mod settings;
 pub mod simhash;

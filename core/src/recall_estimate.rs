@@ -11,7 +11,7 @@ use crate::collection::Two;
 use crate::edits;
 use crate::hash::fmix64;
 use crate::id::{Id, Rank, Text};
-use crate::resemblance::{self, SetBits, Sieve};
+use crate::jaccard::{self, SetBits, Sieve};
 use crate::settings::{Forms, Measure, Verification};
 use crate::verification::{Evidence, TextPair};
 use hashbrown::HashMap;
@@ -305,7 +305,7 @@ impl<'a> TextSample<'a> {
                     let is_near = match by.is_near {
                         Some(is_near) => is_near(sampled, other),
                         None => {
-                            let estimate = resemblance::estimate(sampled.bits, other.bits);
+                            let estimate = jaccard::estimate(sampled.bits, other.bits);
                             if estimate > count.nearest && (by.is_missed)(sampled, other) {
                                 count.nearest = estimate;
                             }
@@ -313,7 +313,7 @@ impl<'a> TextSample<'a> {
                                 continue;
                             }
                             let above = f64::from(estimate - by.threshold);
-                            let error = resemblance::error(sampled.bits, other.bits, f64::from(by.threshold));
+                            let error = jaccard::error(sampled.bits, other.bits, f64::from(by.threshold));
                             let errors = match error > 0.0 {
                                 true => (above / error) as f32,
                                 false if above >= 0.0 => f32::INFINITY,
@@ -492,7 +492,7 @@ pub(crate) fn estimate(
 
 /// The greatest distance below a threshold at which the bits of near texts may be, for bits of so many words.
 pub fn doubt(threshold: f32, words: usize) -> f32 {
-    3.0 * resemblance::largest_error(f64::from(threshold), words * 64) as f32
+    3.0 * jaccard::largest_error(f64::from(threshold), words * 64) as f32
 }
 
 /// Looks a pair up among near pairs that a run found.

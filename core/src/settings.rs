@@ -102,7 +102,7 @@ pub enum Sketches {
         permutations: usize,
     },
     /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind it, and bits
-    /// that estimate the Jaccard similarity of two sets ([`resemblance`](crate::resemblance)). Keys come with them,
+    /// that estimate the Jaccard similarity of two sets ([`jaccard`](crate::jaccard)). Keys come with them,
     /// each the hash of a band of MinHash values: documents that share a key are candidates.
     Both {
         /// Bits that tell: a multiple of 64.
@@ -120,7 +120,7 @@ pub enum Sketches {
     },
 }
 
-/// The forms of a document's bits ([`resemblance`](crate::resemblance)).
+/// The forms of a document's bits ([`jaccard`](crate::jaccard)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Forms {

@@ -5,9 +5,9 @@
 //! nothing else. It is 1 for equal texts and for no others above 1.
 
 use crate::edits::{self, Pattern, Words};
+use crate::jaccard::{self, SetBits};
 use crate::lists;
 use crate::minhash;
-use crate::resemblance::{self, SetBits};
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -27,7 +27,7 @@ pub trait ComparedDocument {
         None
     }
 
-    /// The bits for verification ([`resemblance`]); none as for [`signature`](Self::signature).
+    /// The bits for verification ([`jaccard`]); none as for [`signature`](Self::signature).
     fn bits(&self) -> Option<SetBits<'_>> {
         None
     }
@@ -114,7 +114,7 @@ impl<P: ComparedDocument> Anchor<P> {
     fn estimate(&self, other: &impl ComparedDocument) -> f32 {
         match (self.document.signature(), other.signature(), self.document.bits(), other.bits()) {
             (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
-            (.., Some(a), Some(b)) => resemblance::estimate(a, b),
+            (.., Some(a), Some(b)) => jaccard::estimate(a, b),
             _ => 0.0,
         }
     }

@@ -21,9 +21,9 @@
 use crate::edits;
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
+use crate::jaccard::BitSketcher;
 use crate::lists::sorted_hashes;
 use crate::minhash::{Family, MinHashParams, MinHasher};
-use crate::resemblance::BitSketcher;
 use crate::search::bands::Banding;
 use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
@@ -107,7 +107,7 @@ impl SketchValue {
 pub struct TwoSketches {
     /// The SimHash; of one-bit MinHash the first word of the bits.
     pub hash: u64,
-    /// The bits, 64 to a word ([`resemblance`](crate::resemblance)).
+    /// The bits, 64 to a word ([`jaccard`](crate::jaccard)).
     pub bits: Vec<u64>,
     /// A key for each band.
     pub keys: Vec<u32>,

@@ -6,7 +6,7 @@
 
 use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
-use crate::resemblance::SetBits;
+use crate::jaccard::SetBits;
 use crate::search::selfjoin::{SimilarPair, SlotPair};
 use crate::settings::{Forms, Measure, Verification};
 use crate::similarity::{Anchor, ComparedDocument};

@@ -50,7 +50,7 @@ pub(crate) struct IndexArgs {
     #[arg(long, value_enum, help_heading = "A new index")]
     method: Option<IndexMethod>,
 
-    /// Two pages are near if their resemblance is at least this (simhash: from the cosine) [default: 0.8]
+    /// Two pages are near if their Jaccard similarity is at least this (simhash: from the cosine) [default: 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "A new index")]
     similarity: Option<f64>,
 

@@ -32,7 +32,7 @@ use simflip_core::dedup::{Context, Prepared};
 use simflip_core::edits;
 use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
-use simflip_core::resemblance::SetBits;
+use simflip_core::jaccard::SetBits;
 use simflip_core::settings::{Generator, Measure, Recall, Settings};
 use simflip_core::similarity::{Anchor, ComparedDocument as Shows};
 use simflip_core::sketch::{Facts, Hashed, TwoSketcher};

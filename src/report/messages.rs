@@ -14,9 +14,9 @@ use simflip_core::dedup::{
     Capped, Cohesion, Lost, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
 };
 use simflip_core::id::{Cluster, Document};
+use simflip_core::jaccard::{largest_exact, largest_odd, standard_error, standard_error_between};
 use simflip_core::minhash::one_bit;
 use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
-use simflip_core::resemblance::{largest_exact, largest_odd, standard_error, standard_error_between};
 use simflip_core::search::psm::FlippedBits;
 use simflip_core::settings::{BandShape, Generator, Measure, Settings, Sketches, Verification};
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ pub fn method(
             "cosine of the documents' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
         }
         Sketches::Both { bits, .. } => {
-            add("sketch", format!("SimHash of 64 bits, {bits} bits of resemblance"));
+            add("sketch", format!("SimHash of 64 bits, {bits} bits for the Jaccard similarity"));
             String::new()
         }
         Sketches::OneBit { bits, .. } => {
