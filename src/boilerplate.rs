@@ -15,12 +15,12 @@
 //! that share both of their places add up. What is boilerplate depends on the documents of a group alone: not on their
 //! order, on threads, or, unless they make the group, on files.
 
+use crate::atomic_write::folder_of;
 use crate::corpus::Document;
 use crate::error::{Error, Result};
 use crate::format::{self, BOILERPLATE};
 use crate::hash::{MURMUR3, feature, fmix64, murmur3_x64_128};
 use crate::inspection::Inspection;
-use crate::making::folder_of;
 use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
 use crate::wording::counted;
 use hashbrown::{HashMap, HashSet};

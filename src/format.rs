@@ -14,8 +14,8 @@
 //! ```
 //! Numbers are little-endian.
 
+use crate::atomic_write::NewFile;
 use crate::error::{Error, Result};
-use crate::making::NewFile;
 use serde::{Serialize, de::DeserializeOwned};
 use std::convert::Infallible;
 use std::fs::File;

@@ -7,12 +7,12 @@
 
 pub use crate::inspection::Inspection;
 
+use crate::atomic_write::folder_of;
 use crate::clusters::Linkage;
 use crate::corpus::{self, DiscoverOptions, JsonlFields, ReadOptions};
 use crate::error::{Error, Result};
 use crate::evaluate::judged;
 use crate::inspection::{OF_TABLES, nothing_of_ours};
-use crate::making::folder_of;
 use crate::report::check::{AnyReport, check as check_report};
 use crate::report::html::check::check as check_page;
 use crate::seen::answers;

@@ -32,6 +32,7 @@
 
 #![warn(unnameable_types)]
 
+mod atomic_write;
 #[doc(hidden)]
 pub mod boilerplate;
 #[cfg(feature = "cli")]
@@ -54,7 +55,6 @@ mod inspection;
 #[allow(unsafe_code)]
 #[doc(hidden)]
 pub mod kernel;
-mod making;
 mod mark;
 pub mod pipeline;
 #[doc(hidden)]

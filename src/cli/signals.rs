@@ -3,7 +3,7 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use simflip::making::{kept, kept_messages, take_all_away};
+use simflip::atomic_write::{kept, kept_messages, take_all_away};
 
 /// Starts to listen for signals that end the program. One that the program was asked to ignore, as `nohup`
 /// does, stays ignored; and where it cannot be listened for, it ends the program as it always did. `farewell` is

@@ -13,7 +13,7 @@ use super::filetype::{HTML, TEXT, ends_with, is_document, looks_like_html, split
 use super::inputs::{DiscoverOptions, FoundFiles, PassedOver, is_stream};
 use super::options::{ReadOptions, pool};
 use super::write::pack;
-use crate::making::{NewFile, check_file, is_address};
+use crate::atomic_write::{NewFile, check_file, is_address};
 use crate::{Error, Result};
 
 /// The files to gather, and the file of lines to make.

@@ -12,7 +12,7 @@ use super::filetype::{Compression, Format};
 use super::object::Object;
 use super::options::ReadOptions;
 use super::storage::{Stamp, Storage};
-use crate::making::Unfinished;
+use crate::atomic_write::Unfinished;
 
 /// One file to read. Its position in the list of inputs is the shard of its documents.
 #[derive(Clone, Debug)]

@@ -30,8 +30,8 @@ use super::parquet;
 use super::source::find_at_start;
 use super::storage::Storage;
 use super::zst::{dictionary_length, dictionary_of, window_bits};
+use crate::atomic_write::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::format::Results;
-use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, first_of, printable_path};
 use crate::{Error, Result, format};
 

@@ -41,6 +41,7 @@ pub use texts::{TextCollector, TextJob, dedup_texts};
 #[doc(hidden)]
 pub use upload::{Upload, upload};
 
+use crate::atomic_write::check_file;
 #[doc(inline)]
 pub use crate::boilerplate::GroupBy;
 use crate::boilerplate::{self, Boilerplate, host_of};
@@ -51,7 +52,6 @@ use crate::corpus::{
 use crate::error::{Error, Result};
 use crate::format::{self, Kind};
 use crate::frequencies;
-use crate::making::check_file;
 use crate::report::messages;
 use crate::report::model::{MemoryReport, Report, WrittenFile};
 use crate::seen;

@@ -1,9 +1,9 @@
 //! A folder of results that appears whole or not at all.
 
+use crate::atomic_write::{Unfinished, check_is_here, folder_of, is_same, place_of, sync_folder};
 use crate::corpus::Input;
 use crate::error::{Error, Result};
 use crate::format;
-use crate::making::{Unfinished, check_is_here, folder_of, is_same, place_of, sync_folder};
 use crate::report::html::title_of;
 use crate::report::model::WrittenFile;
 use crate::report::review::TITLE;

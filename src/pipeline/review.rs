@@ -4,13 +4,13 @@ use super::documents::count_boilerplate;
 use super::grouped;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
+use crate::atomic_write::{self, check_file};
 use crate::boilerplate::{self, OwnText};
 use crate::corpus::{self, DiscoverOptions, Input, ReadOptions, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample};
-use crate::making::{self, check_file};
 use crate::report::html::title_of;
 use crate::report::model::{BoilerplateReport, FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, ReviewPage, TITLE, render};
@@ -107,7 +107,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         seed: job.seed,
     };
     stages.run("document", sample.pairs.len() as u64, "pairs", 0, |_| {
-        making::write(&job.page, render(&head, &sample, &listed.ids, &sides)?.as_bytes())
+        atomic_write::write(&job.page, render(&head, &sample, &listed.ids, &sides)?.as_bytes())
     })?;
     Ok(ReviewSummary {
         sampled: sample.pairs.len() as u64,

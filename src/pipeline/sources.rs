@@ -2,11 +2,11 @@
 
 use super::Job;
 use super::documents::ReadDocuments;
+use crate::atomic_write::is_address;
 use crate::boilerplate::{folder_name, host_of};
 use crate::corpus::Input;
 use crate::error::{Error, Result};
 use crate::hash::feature;
-use crate::making::is_address;
 use crate::report::model::{SourceRow, Sources};
 use crate::wording::counted;
 use hashbrown::HashMap;

@@ -5,10 +5,10 @@
 
 use super::output::{PAGES, is_ours, is_title_of};
 use super::{Job, Progress, Silent};
+use crate::atomic_write::is_address;
 use crate::corpus::{Object, PutTarget, list_objects};
 use crate::error::{Error, Result};
 use crate::format::{self, REPORT};
-use crate::making::is_address;
 use crate::report::html::{TITLE_WITHIN, title_in};
 use crate::report::model::WrittenFile;
 use crate::wording::{counted, printable_path};

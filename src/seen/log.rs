@@ -7,9 +7,9 @@
 
 use super::SeenParams;
 use super::record::{HEAD, MARK, Record, checksum, frame_of};
+use crate::atomic_write;
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
-use crate::making;
 use crate::settings::Settings;
 use crate::text::TOKENIZER;
 use serde::{Deserialize, Serialize};
@@ -261,7 +261,7 @@ pub(super) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<u
 /// Writes a file without records, and gives its length.
 pub(super) fn begin(path: &Path, part: Part, params: &SeenParams) -> Result<u64> {
     let head = part.head(params);
-    making::write(path, &head)?;
+    atomic_write::write(path, &head)?;
     Ok(head.len() as u64)
 }
 

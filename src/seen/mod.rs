@@ -43,11 +43,11 @@ pub use remembered::REQUESTS;
 #[doc(hidden)]
 pub use snapshot::{Finished, Snapshot};
 
+use crate::atomic_write::{folder_of, is_unfinished, sweep};
 use crate::error::{Error, Result};
 use crate::format::{self, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making::{folder_of, is_unfinished, sweep};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use log::{Log, Part, Passed};

@@ -9,6 +9,7 @@ use super::record::Assignment;
 use super::sketch::{Shard, report_broken};
 use super::sketches::{self, DocumentRows, Folder, FolderInput};
 use super::{names, odd_length, printed_bytes, workplace};
+use crate::atomic_write::{check_is_here, is_unfinished, sweep};
 use crate::corpus::{
     Corruption, DiscoverOptions, Input, InputMark, KeptFiles, KeptJob, ReadOptions, discover_all,
 };
@@ -18,7 +19,6 @@ use crate::format::{self, APPLIED, Body, NAMES, NOTE, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::kernel::memory::give_back;
-use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::tables::{self, DocumentRow, REMOVED};
 use hashbrown::HashMap;

@@ -1,7 +1,7 @@
 //! The rules by which near documents form clusters, and by which some of them stay.
 
+use crate::atomic_write::is_address;
 use crate::hash::text_digest;
-use crate::making::is_address;
 use serde::{Deserialize, Serialize};
 use simflip_core::clusters::{Keep, Linkage, Quota};
 use simflip_core::settings::Settings;

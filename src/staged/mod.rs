@@ -55,9 +55,9 @@ pub use sketch::{Shard, SketchJob, Sketched, sketch};
 pub use sketches::sketched_files;
 pub use store::can_be_joined;
 
+use crate::atomic_write::{Unfinished, folder_of};
 use crate::error::{Error, Result};
 use crate::format::{Kind, wrong};
-use crate::making::{Unfinished, folder_of};
 use crate::pipeline::Progress;
 use crate::wording::counted;
 use std::io::ErrorKind;

@@ -7,6 +7,7 @@ use super::sketches::{self, ReadingRules, SketchFile, SketchedInput};
 use super::spilled::Scratch;
 use super::working::remove_file;
 use super::{printed_bytes, unless_corrupt};
+use crate::atomic_write::{check_is_here, sweep};
 use crate::boilerplate::{Boilerplate, GroupBy};
 use crate::corpus::{
     DiscoverOptions, FileReading, Input, InputMark, Needed, ReadOptions, check_fields, discover_all,
@@ -14,7 +15,6 @@ use crate::corpus::{
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
 use crate::kernel::memory::give_back;
-use crate::making::{check_is_here, sweep};
 use crate::pipeline::{Progress, grouped, host_needed, with_threads};
 use crate::report::messages;
 use crate::resources::memory_share;

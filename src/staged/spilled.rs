@@ -2,8 +2,8 @@
 
 use super::layout::BodyLayout;
 use super::workplace;
+use crate::atomic_write::Unfinished;
 use crate::error::{Error, Result};
-use crate::making::Unfinished;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

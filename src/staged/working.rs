@@ -4,10 +4,10 @@
 //! and of which job; a lock keeps a second run out. What it holds of another job is taken away; whatever else is in it
 //! stays where it is.
 
+use crate::atomic_write::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, WORKING, WORKING_ENDING, WORKING_MARK};
 use crate::inspection::Inspection;
-use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::pipeline::finished::fingerprint;
 use crate::pipeline::{Against, Job};
 use crate::wording::printable_path;
@@ -53,7 +53,7 @@ pub fn working_place(out: &Path) -> PathBuf {
 
 /// Takes away what killed runs have left beside `out` that nobody can go on with.
 pub fn sweep_beside(out: &Path) {
-    if let Ok(real) = making::place_of(out) {
+    if let Ok(real) = atomic_write::place_of(out) {
         [working_place(&real), real].iter().for_each(|place| take_leftovers_away(place));
     }
 }
