@@ -17,12 +17,12 @@
 
 use crate::atomic_write::folder_of;
 use crate::corpus::Document;
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::format::{self, BOILERPLATE};
 use crate::hash::{MURMUR3, feature, fmix64, murmur3_x64_128};
 use crate::inspection::Inspection;
 use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
-use crate::wording::counted;
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

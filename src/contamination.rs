@@ -4,6 +4,7 @@ use crate::corpus::{
     self, Compression, DiscoverOptions, Document, Input, JsonlFields, KeptFiles, Place, ReadOptions,
     discover_all, pack,
 };
+use crate::display::printable_path;
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -18,7 +19,6 @@ use crate::report::model::{DocumentSample, Piece, Tool, write_json};
 use crate::report::snippet::passage;
 use crate::report::{html, messages};
 use crate::tables::{self, TableRow, guard};
-use crate::wording::printable_path;
 use serde::Serialize;
 use simflip_core::contamination::{Finder, FoundPassage, Items, Rules};
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! The library's error type. Every variant carries the facts; the text says what to do.
 
-use crate::wording::{printable, printable_path};
+use crate::display::{printable, printable_path};
 use std::path::{Path, PathBuf};
 
 /// An error of the library.

@@ -10,6 +10,7 @@ pub use crate::inspection::Inspection;
 use crate::atomic_write::folder_of;
 use crate::clusters::Linkage;
 use crate::corpus::{self, DiscoverOptions, JsonlFields, ReadOptions};
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::evaluate::judged;
 use crate::inspection::{OF_TABLES, nothing_of_ours};
@@ -20,7 +21,6 @@ use crate::tables::check::{Together, clusters, documents, pairs};
 use crate::tables::{
     ClusterRow, DOCUMENTS, DOCUMENTS_JSONL, DOCUMENTS_PARQUET, DocumentRow, PairRow, REMOVED, TableRow,
 };
-use crate::wording::counted;
 use crate::{boilerplate, format, frequencies, seen, staged};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

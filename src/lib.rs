@@ -40,6 +40,7 @@ pub mod boilerplate;
 pub mod cli;
 mod contamination;
 pub mod corpus;
+mod display;
 #[doc(hidden)]
 pub mod document;
 mod error;
@@ -68,7 +69,6 @@ pub mod staged;
 pub mod tables;
 #[doc(hidden)]
 pub mod terminal;
-mod wording;
 
 #[cfg(feature = "cli")]
 extern crate self as simflip;

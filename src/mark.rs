@@ -8,12 +8,12 @@
 use crate::corpus::{
     self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, discover_all, pack, split_name,
 };
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::report::model::{FileRow, Report};
 use crate::tables::{self, ClustersReader, TableRow};
-use crate::wording::counted;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::borrow::Cow;

@@ -4,7 +4,7 @@
 //! `result` is made as `result.unfinished-XXXXXX`. Beside it is `result.unfinished-XXXXXX.lock`, which the run
 //! holds locked as long as it lives, on whatever machine: a leftover is what nobody holds.
 
-use crate::wording::printable_path;
+use crate::display::printable_path;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};

@@ -4,8 +4,8 @@ use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, Wo
 use super::progress::Bars;
 use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
+use simflip::display::counted;
 use simflip::pipeline::{self, Job, ProbeTable};
-use simflip::wording::counted;
 use std::fmt::Write;
 
 /// Measure the probes that each recall takes, for psm and dial.

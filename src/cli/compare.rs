@@ -6,9 +6,9 @@ use super::arguments::{
 use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, print_text};
+use simflip::display::printable_path;
 use simflip::pipeline::{self, Contender};
 use simflip::settings::Sketches;
-use simflip::wording::printable_path;
 
 /// Compare methods on one corpus: pairs, recall and speed.
 ///

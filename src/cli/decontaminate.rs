@@ -7,8 +7,8 @@ use super::{Done, print_text};
 use simflip::contamination::{DecontaminateJob, decontaminate};
 use simflip::core::contamination::Rules;
 use simflip::corpus::{KeptFiles, expand_patterns};
+use simflip::display::printable_path;
 use simflip::report::decontamination::Removal;
-use simflip::wording::printable_path;
 use std::path::PathBuf;
 
 /// Remove documents that hold items of a benchmark, or the passages that do.

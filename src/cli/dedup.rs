@@ -8,12 +8,12 @@ use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::Error;
 use simflip::corpus::{KeptFiles, expand_patterns};
+use simflip::display::{printable, printable_path};
 use simflip::pipeline::{Ignored, Job, Writes};
 use simflip::report::Report;
 use simflip::report::model::BoilerplateReport;
 use simflip::settings::Settings;
 use simflip::staged;
-use simflip::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

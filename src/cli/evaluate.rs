@@ -4,6 +4,7 @@ use super::arguments::{FieldArgs, parsed, refuse};
 use super::{Done, print_json, print_text};
 use anyhow::Context;
 use simflip::corpus::{DiscoverOptions, ReadOptions, discover};
+use simflip::display::{counted, printable_path};
 use simflip::evaluate::corpus::record_names;
 use simflip::evaluate::found::{Found, ListedPairs, RecordNames};
 use simflip::evaluate::interval::Bootstrap;
@@ -11,7 +12,6 @@ use simflip::evaluate::judged::{PrecisionEstimate, estimate_precision, read_judg
 use simflip::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
 use simflip::evaluate::{self, Evaluation};
 use simflip::report::model::{FileRow, Report};
-use simflip::wording::{counted, printable_path};
 use std::fs;
 use std::path::PathBuf;
 

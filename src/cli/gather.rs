@@ -4,8 +4,8 @@ use super::arguments::WorkArgs;
 use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::corpus::{GatherJob, expand_patterns, gather};
+use simflip::display::{counted, printable_path};
 use simflip::pipeline::Progress;
-use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Convert a folder of text or HTML files to JSONL.

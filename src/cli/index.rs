@@ -4,6 +4,7 @@ use super::arguments::{FeatureArgs, name_of};
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
+use simflip::display::{printable, printable_json};
 use simflip::format;
 use simflip::seen::{Access, AnswerKind, Reply, Request, Seen, SeenParams};
 use simflip::settings::{
@@ -12,7 +13,6 @@ use simflip::settings::{
 use simflip::sketch::Sketcher;
 use simflip::tables::cell::guarded;
 use simflip::weight::frequencies::Frequencies;
-use simflip::wording::{printable, printable_json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

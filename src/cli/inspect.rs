@@ -2,7 +2,7 @@
 
 use super::{Done, print_json, print_text};
 use anyhow::bail;
-use simflip::wording::{printable, printable_path};
+use simflip::display::{printable, printable_path};
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -3,8 +3,8 @@
 use super::arguments::{FieldArgs, WorkArgs, named};
 use super::progress::Bars;
 use super::{Done, print_text};
+use simflip::display::{counted, printable_path};
 use simflip::mark::{Filter, MarkJob, mark};
-use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Export the removals for datatrove, Dolma or NumPy.

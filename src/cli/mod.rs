@@ -33,7 +33,7 @@ mod staged;
 mod upload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use simflip::wording::{printable, printable_json};
+use simflip::display::{printable, printable_json};
 use simflip::{Error, terminal};
 use std::ffi::OsString;
 use std::io::{self, Write};

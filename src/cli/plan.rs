@@ -4,12 +4,12 @@ use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
+use simflip::display::counted;
 use simflip::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use simflip::plan::{Choice, IndexKind};
 use simflip::report::figures::scaled;
 use simflip::settings::{Generator, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use simflip::staged::{self, JobPlan, PlanJob};
-use simflip::wording::counted;
 use std::path::PathBuf;
 
 /// Estimate memory, disk and time for N documents.

@@ -2,8 +2,8 @@
 //! everywhere what must be said.
 
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use simflip::display::printable;
 use simflip::pipeline::Progress;
-use simflip::wording::printable;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -5,10 +5,10 @@ use super::dedup::{WriteName, now, writes};
 use super::progress::Bars;
 use super::{Done, print_text};
 use simflip::Error;
+use simflip::display::{printable, printable_path};
 use simflip::pipeline::{Job, least_similar};
 use simflip::report::Report;
 use simflip::staged;
-use simflip::wording::{printable, printable_path};
 use std::path::PathBuf;
 
 /// Apply a higher threshold to a result of dedup --keep-sketches.

@@ -5,9 +5,9 @@ use super::dedup::now;
 use super::progress::Bars;
 use super::{Done, print_text};
 use clap::ValueEnum;
+use simflip::display::{counted, printable_path};
 use simflip::evaluate::judged::Bands;
 use simflip::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
-use simflip::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Judge a random sample of the pairs in a browser, and measure the precision.

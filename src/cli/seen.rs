@@ -9,13 +9,13 @@ use simflip::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
     document_of_line, objects_of_line,
 };
+use simflip::display::{counted, printable};
 use simflip::document::DocId;
 use simflip::format;
 use simflip::report::messages;
 use simflip::seen::{COLUMNS, LONGEST_NAME, Request, SeenParams};
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::staged;
-use simflip::wording::{counted, printable};
 use std::borrow::Cow;
 use std::collections::HashSet;
 #[cfg(unix)]

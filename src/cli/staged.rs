@@ -9,10 +9,10 @@ use super::{Done, print_text};
 use simflip::boilerplate;
 use simflip::clusters::{Keep, Linkage};
 use simflip::corpus::{KeptFiles, expand_patterns};
+use simflip::display::counted;
 use simflip::report::messages::recall_sentence;
 use simflip::resources::peak_memory_bytes;
 use simflip::staged::{self, Grouping, Outputs, Shard};
-use simflip::wording::counted;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::progress::Bars;
 use super::{Done, print_text};
+use simflip::display::printable_path;
 use simflip::pipeline::upload;
-use simflip::wording::printable_path;
 use std::path::PathBuf;
 
 /// Copy a result to an object store.

@@ -10,7 +10,7 @@ use super::options::ReadOptions;
 use super::parquet;
 use super::reader::{Block, Reader};
 use super::records::Records;
-use crate::wording::first_of;
+use crate::display::first_of;
 use crate::{Error, Result};
 
 /// Documents that are looked at before a field is said to be missing.

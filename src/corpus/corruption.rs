@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::document::{Document, RecordContent};
+use crate::display::{counted, printable, printable_path};
 use crate::document::{DocId, Place};
 use crate::hash::fmix64;
-use crate::wording::{counted, printable, printable_path};
 
 /// The number of corrupt sections of a file that are kept in detail; the rest is only counted.
 pub const CORRUPTION_KEPT: usize = 1000;

@@ -13,7 +13,7 @@ use super::filetype::{Compression, Format, is_called};
 use super::jsonl::{JOINT, JsonlFields, number};
 use super::source::find_at_start;
 use super::storage::Storage;
-use crate::wording::counted;
+use crate::display::counted;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

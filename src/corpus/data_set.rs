@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::wording::printable_path;
+use crate::display::printable_path;
 use crate::{Error, Result};
 
 /// The file that names the shards of a data set.

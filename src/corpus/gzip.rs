@@ -15,8 +15,8 @@ use super::filetype::Format;
 use super::gzip_header::{GZIP_MAGIC, GzipHeader, HEADER_CAP, header};
 use super::storage::StoredFile;
 use super::window::{Window, search_from};
+use crate::display::counted;
 use crate::kernel::inflate::{InflateError, Inflater};
-use crate::wording::counted;
 
 /// Members above so many are not tried whole where records are lines. There one is most often a whole file, and what
 /// is inflated of it before it turns out to be too large is inflated in vain. No line can be copied as stored.

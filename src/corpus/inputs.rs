@@ -31,8 +31,8 @@ use super::source::find_at_start;
 use super::storage::Storage;
 use super::zst::{dictionary_length, dictionary_of, window_bits};
 use crate::atomic_write::{Unfinished, is_address, is_being_made, is_unfinished};
+use crate::display::{counted, first_of, printable_path};
 use crate::format::Results;
-use crate::wording::{counted, first_of, printable_path};
 use crate::{Error, Result, format};
 
 /// Why a file is not read of which nobody knows the format, or what it is instead.

@@ -15,8 +15,8 @@ use super::records::{Records, Span};
 use super::source::Source;
 use super::storage::Storage;
 use super::{csv, jsonl, wet};
+use crate::display::counted;
 use crate::document::{DocId, Place};
-use crate::wording::counted;
 
 /// A file of records being cut into blocks.
 pub(crate) struct StreamReader {

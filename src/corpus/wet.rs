@@ -16,7 +16,7 @@ use super::corruption::CorruptionKind;
 use super::cut::{End, MemberStarts, Step};
 use super::gzip_header::GZIP_MAGIC;
 use super::zst::ZSTD_MAGIC;
-use crate::wording::counted;
+use crate::display::counted;
 
 /// The largest header block that is believed, in bytes.
 pub const HEADER_CAP: usize = 32 << 10;

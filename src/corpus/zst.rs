@@ -8,7 +8,7 @@ use super::corruption::CorruptionKind;
 use super::feed::{Feed, STEP};
 use super::storage::StoredFile;
 use super::window::{Window, search_from};
-use crate::wording::counted;
+use crate::display::counted;
 
 /// The first bytes of a Zstandard frame (RFC 8878, 3.1.1).
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

@@ -1,10 +1,10 @@
 //! The records of a corpus: what they are called in results, by number.
 
 use crate::corpus::{self, FileReading, Input, ReadOptions};
+use crate::display::counted;
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::wording::counted;
 use hashbrown::HashSet;
 
 /// Reads the corpus and gives the name of every record by its number: conversion records, or lines that

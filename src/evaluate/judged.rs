@@ -8,13 +8,13 @@
 use super::found::{FoundPair, ListedPairs};
 use super::interval::{Interval, Z95, wilson};
 use super::truth::{LABELS, PairLabel};
+use crate::display::{counted, plural, printable};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::id::{Document, Id};
 use crate::inspection::Inspection;
 use crate::tables::cell::guarded;
 use crate::tables::table::Table;
-use crate::wording::{counted, plural, printable};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

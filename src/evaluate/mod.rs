@@ -14,9 +14,9 @@ pub mod partition;
 pub mod rand_index;
 pub mod truth;
 
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::id::{Document, Id};
-use crate::wording::counted;
 use bcubed::{BCubed, BCubedScore};
 use found::Found;
 use interval::{Bootstrap, Interval};

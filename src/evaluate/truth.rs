@@ -2,10 +2,10 @@
 
 use super::found::RecordNames;
 use super::partition::Partition;
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::id::Document;
 use crate::tables::table::Table;
-use crate::wording::counted;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -10,6 +10,7 @@ use super::stages::{Progress, Stages};
 use super::upload::Upload;
 use super::{Against, Job, Summary, read_files, save_frequencies};
 use crate::corpus::{self, EachKept, Input, JsonlFields, KeptDocuments, KeptJob, Languages};
+use crate::display::{counted, printable};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
@@ -19,7 +20,6 @@ use crate::report::model::{
 };
 use crate::report::{html, messages};
 use crate::resources::peak_memory_bytes;
-use crate::wording::{counted, printable};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use simflip_core::collection::Collection;

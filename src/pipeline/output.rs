@@ -2,12 +2,12 @@
 
 use crate::atomic_write::{Unfinished, check_is_here, folder_of, is_same, place_of, sync_folder};
 use crate::corpus::Input;
+use crate::display::printable_path;
 use crate::error::{Error, Result};
 use crate::format;
 use crate::report::html::title_of;
 use crate::report::model::WrittenFile;
 use crate::report::review::TITLE;
-use crate::wording::printable_path;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

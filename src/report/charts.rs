@@ -13,7 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::figures::{count, percent, round_percent, short_count};
 use super::messages::PERCENT;
 use super::model::{Histogram, Recall, SCurve};
-use crate::wording::counted;
+use crate::display::counted;
 use crate::{Error, Result};
 
 /// Units per shown pixel.

@@ -1,7 +1,7 @@
 //! The report of a decontamination: what `report.json` holds, and what its page is drawn from.
 
 use super::model::{DocumentSample, Tool};
-use crate::wording::{counted, plural, printable_path};
+use crate::display::{counted, plural, printable_path};
 use serde::{Deserialize, Serialize};
 use simflip_core::contamination::Rules;
 use std::path::Path;

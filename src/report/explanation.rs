@@ -1,10 +1,10 @@
 //! Why two documents are near-duplicates or not: the figures behind it, and the words.
 
 use super::messages::{index_name, meaning};
+use crate::display::{counted, visible};
 use crate::evaluate::diff::{Change, WordRun};
 use crate::text::{Difference, FeatureKind};
 use crate::weight::Weighting;
-use crate::wording::{counted, visible};
 use serde::Serialize;
 use simflip_core::settings::{Generator, Measure, Settings, Sketches, Verification};
 use std::path::Path;

@@ -7,8 +7,8 @@ use super::model::{
     Parameter, Recall, Report, SCurve, SearchCost, Sources,
 };
 use crate::corpus::{Corruption, CorruptionKind, EXTRACTOR, FileReading, Languages};
+use crate::display::{counted, plural, printable, printable_path};
 use crate::text::TOKENIZER;
-use crate::wording::{counted, plural, printable, printable_path};
 use simflip_core::clusters::Linkage;
 use simflip_core::dedup::{
     Capped, Cohesion, Lost, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,

@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::html::{ADDRESS_CHARS, NAME_CHARS, fill};
 use super::model::Tool;
 use crate::boilerplate::OwnText;
+use crate::display::{clip, counted, link, moment, printable_json, visible};
 use crate::evaluate::diff::{Alignment, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
 /// The title of every such page, by which it is known.

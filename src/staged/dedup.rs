@@ -21,6 +21,7 @@ use super::{Budget, printed_bytes, workplace};
 use crate::atomic_write::{keep, kept_messages, place_of, sweep};
 use crate::boilerplate::{self, Boilerplate};
 use crate::corpus::{self, FileReading, Input, KeptFiles, KeptJob};
+use crate::display::{counted, printable_path};
 use crate::error::{Error, Result};
 use crate::kernel::memory::give_back;
 use crate::pipeline::dedup::{FileFindings, Findings, SHOWN_PAIRS, dedup_files};
@@ -36,7 +37,6 @@ use crate::pipeline::{
 };
 use crate::report::model::{AgainstReport, BoilerplateReport, MemoryReport, Outcome as Counts};
 use crate::resources::memory_share;
-use crate::wording::{counted, printable_path};
 use simflip_core::clusters::Keep;
 use simflip_core::dedup::Verified;
 use simflip_core::settings::Settings;

@@ -56,10 +56,10 @@ pub use sketches::sketched_files;
 pub use store::can_be_joined;
 
 use crate::atomic_write::{Unfinished, folder_of};
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::format::{Kind, wrong};
 use crate::pipeline::Progress;
-use crate::wording::counted;
 use std::io::ErrorKind;
 use std::path::Path;
 

@@ -12,10 +12,10 @@ use crate::boilerplate::{Boilerplate, Lines};
 use crate::corpus::{
     self, Document, FileReading, Format, IN_MEMORY, Input, Languages, ReadOptions, TextSum, TooLong,
 };
+use crate::display::printable_path;
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::pipeline::documents::check_stores;
-use crate::wording::printable_path;
 use simflip_core::settings::Settings;
 use simflip_core::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use std::io;

@@ -12,13 +12,13 @@ use crate::boilerplate::{Boilerplate, GroupBy};
 use crate::corpus::{
     DiscoverOptions, FileReading, Input, InputMark, Needed, ReadOptions, check_fields, discover_all,
 };
+use crate::display::counted;
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
 use crate::kernel::memory::give_back;
 use crate::pipeline::{Progress, grouped, host_needed, with_threads};
 use crate::report::messages;
 use crate::resources::memory_share;
-use crate::wording::counted;
 use rayon::prelude::*;
 use simflip_core::settings::Settings;
 use std::collections::{HashMap, HashSet};

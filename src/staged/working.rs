@@ -5,12 +5,12 @@
 //! stays where it is.
 
 use crate::atomic_write::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
+use crate::display::printable_path;
 use crate::error::{Error, Result};
 use crate::format::{self, Body, WORKING, WORKING_ENDING, WORKING_MARK};
 use crate::inspection::Inspection;
 use crate::pipeline::finished::fingerprint;
 use crate::pipeline::{Against, Job};
-use crate::wording::printable_path;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;

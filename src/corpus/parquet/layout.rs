@@ -12,8 +12,8 @@ use crate::corpus::filetype::Format;
 use crate::corpus::input::Input;
 use crate::corpus::jsonl::{JsonlFields, LISTED};
 use crate::corpus::options::ReadOptions;
+use crate::display::first_of;
 use crate::document::{DocId, Place};
-use crate::wording::first_of;
 
 /// Columns besides the text.
 pub(super) const NAMES: usize = 5;

@@ -9,7 +9,7 @@ use super::parts::{
 };
 use super::{NAME_CHARS, page};
 use crate::Result;
-use crate::wording::clip;
+use crate::display::clip;
 use minijinja::{Value, context};
 
 const AGREEMENTS: usize = 20;

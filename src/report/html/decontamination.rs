@@ -4,7 +4,7 @@ use super::super::decontamination::{Benchmark, DecontaminationReport, FoundItem,
 use super::parts::{command, cut, data, document};
 use super::{ADDRESS_CHARS, NAME_CHARS, page};
 use crate::Result;
-use crate::wording::clip;
+use crate::display::clip;
 use minijinja::{Value, context};
 
 /// Most benchmarks that a page lists.

@@ -17,7 +17,7 @@ pub use decontamination::render_decontamination;
 pub use report::render;
 
 use super::figures;
-use crate::wording::{clip, moment, plural};
+use crate::display::{clip, moment, plural};
 use crate::{Error, Result};
 use minijinja::{Environment, UndefinedBehavior, Value, syntax::SyntaxConfig};
 use std::fs;

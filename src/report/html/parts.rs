@@ -4,7 +4,7 @@ use super::super::figures;
 use super::super::messages::corruption_cost;
 use super::super::model::{CorruptionReport, DocumentSample, PairKind, PairSample, Stage};
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
-use crate::wording::{clip, link, plural};
+use crate::display::{clip, link, plural};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;

@@ -10,7 +10,7 @@ use super::parts::{
 };
 use super::{NAME_CHARS, page};
 use crate::Result;
-use crate::wording::clip;
+use crate::display::clip;
 use minijinja::{Value, context};
 
 const PAIRS: usize = 30;
