@@ -8,8 +8,8 @@
 //! that is nearly all of their lines. So a document's content is stood for by one of its lines, sampled by hash, the
 //! longer the likelier. Two documents that share most of their words mostly draw the same line and count once,
 //! and documents that share boilerplate draw lines of their own contents. `n` documents of which the share `s` is
-//! common to all count as about `1 + n·(1 − s)`. Six such samples are made, and three must have come to three contents: a
-//! draw is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
+//! common to all count as about `1 + n·(1 − s)`. Six such samples are made, and three must have come to three contents:
+//! a draw is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
 //!
 //! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
 //! that share both of their places add up. What is boilerplate depends on the documents of a group alone: not on their

@@ -303,7 +303,8 @@ pub fn remove<S: FeatureLists>(
     Ok((edges, statistics))
 }
 
-/// Estimates the share of documents contained in a kept one that were removed. `sampled` are kept documents, sampled from
+/// Estimates the share of documents contained in a kept one that were removed. `sampled` are kept documents, sampled
+/// from
 /// `sampled_from`; each is compared with all documents that are kept before it, by counting.
 ///
 /// A document that contains another has enough of any of its features. So the rarest features of each sampled document

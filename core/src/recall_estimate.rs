@@ -507,8 +507,8 @@ pub fn share_a_key(a: &SampledText<'_>, b: &SampledText<'_>) -> bool {
     a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 
-/// The number of texts to sample from so many, which have so many bytes together: comparing them takes a twentieth of the
-/// time of a run, at a nanosecond a comparison and seven a byte.
+/// The number of texts to sample from so many, which have so many bytes together: comparing them takes a twentieth of
+/// the time of a run, at a nanosecond a comparison and seven a byte.
 pub fn most_sampled(all: u64, bytes: u64) -> usize {
     let most = (bytes / 3).max(FREE_COMPARISONS) / all.max(1);
     usize::try_from(most).unwrap_or(MOST_SAMPLED).clamp(LEAST_SAMPLED, MOST_SAMPLED)

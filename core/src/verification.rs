@@ -196,8 +196,8 @@ const AT_ONCE: usize = 1 << 10;
 /// each other, and keeps the pairs that pass. None if verification goes by the generator.
 ///
 /// Of a sketch with many texts, those with the least digests stand for the others. All are compared with the
-/// first [`FIRST_REPRESENTATIVES`] of them and the last [`WINDOW`] before them, and at most [`PAIRS_OF_TWO`] pairs are compared for two
-/// sketches.
+/// first [`FIRST_REPRESENTATIVES`] of them and the last [`WINDOW`] before them, and at most [`PAIRS_OF_TWO`] pairs are
+/// compared for two sketches.
 pub(crate) fn verification(
     verification: Verification,
     evidence: &Evidence<'_>,
@@ -275,8 +275,8 @@ pub(crate) fn behind<T>(texts: &[T], at: usize) -> &[T] {
     if at < FIRST_REPRESENTATIVES { rest } else { &rest[..rest.len().min(WINDOW)] }
 }
 
-/// The number of texts on either side that are compared with each other: at most [`PAIRS_OF_TWO`] pairs, and of either side
-/// at least the fourth part of the texts which that allows.
+/// The number of texts on either side that are compared with each other: at most [`PAIRS_OF_TWO`] pairs, and of either
+/// side at least the fourth part of the texts which that allows.
 pub(crate) fn shares(first: usize, second: usize) -> [usize; 2] {
     const SIDE: usize = PAIRS_OF_TWO.isqrt();
     match (first.min(SIDE), second.min(SIDE)) {

@@ -110,8 +110,8 @@ pub fn stored_file(bytes: &[u8]) {
 /// Any bytes as a Parquet file, and as an Arrow file or stream.
 pub fn parquet_file(bytes: &[u8]) {
     static QUIET: Once = Once::new();
-    // The crates panic on some files, and report such a panic as corruption. The fuzzer's hook would end the process there;
-    // other panics still end it.
+    // The crates panic on some files, and report such a panic as corruption. The fuzzer's hook would end the process
+    // there; other panics still end it.
     QUIET.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {

@@ -119,14 +119,17 @@ fn documents_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> 
     let mut of_row: Vec<Option<DocumentAssignment>> = vec![None; new as usize];
     for document in Document::all(outcome.new) {
         let assignment = assignments.of(document);
-        of_row[rows.row(document) as usize] =
-            Some(DocumentAssignment { representative: Document(rows.row(assignment.representative)), ..assignment });
+        of_row[rows.row(document) as usize] = Some(DocumentAssignment {
+            representative: Document(rows.row(assignment.representative)),
+            ..assignment
+        });
     }
     let each = |of: fn(&DocumentAssignment) -> Option<u32>| -> UInt32Array {
         of_row.iter().map(|assignment| assignment.as_ref().and_then(of)).collect()
     };
     let representative = each(|assignment| Some(assignment.representative.0));
-    let kept: BooleanArray = (0..).zip(&representative).map(|(row, representative)| Some(representative == Some(row))).collect();
+    let kept: BooleanArray =
+        (0..).zip(&representative).map(|(row, representative)| Some(representative == Some(row))).collect();
     let similarity: Float32Array =
         of_row.iter().map(|assignment| assignment.and_then(|assignment| assignment.similarity)).collect();
     Table::of(vec![
@@ -143,7 +146,8 @@ fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
         let members = outcome.clusters.get(cluster);
         members.iter().map(move |&document| {
-            let is_kept = outcome.representative_of(cluster, document) == document || outcome.is_reference(document);
+            let is_kept =
+                outcome.representative_of(cluster, document) == document || outcome.is_reference(document);
             (rows.row(document), cluster.number(), members.len() as u32, is_kept)
         })
     });
@@ -158,7 +162,8 @@ fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
 pub fn chosen_rows(py: Python<'_>, documents: &Table, kept: bool) -> PyResult<Py<RowNumbers>> {
     let (is_kept, representative) = (documents.column("kept")?, documents.column("representative")?);
     let is_kept = is_kept.as_boolean();
-    let rows = (0..representative.len()).filter(|&row| representative.is_valid(row) && is_kept.value(row) == kept);
+    let rows =
+        (0..representative.len()).filter(|&row| representative.is_valid(row) && is_kept.value(row) == kept);
     let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
     RowNumbers::new(py, if kept { "kept" } else { "removed" }, rows)
 }

@@ -10,7 +10,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use simflip::cli::options::{OfSeen, age, of_seen, time, written_time};
 use simflip::pipeline::{Progress, Silent};
-use simflip::seen::{self, Reply, Request, AnswerKind};
+use simflip::seen::{self, AnswerKind, Reply, Request};
 use simflip::settings::Settings;
 use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;

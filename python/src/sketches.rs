@@ -1,6 +1,6 @@
 //! Sketches of texts as a table, and near-duplicates among sketches that were made before.
 
-use crate::dedup::{VERIFIED_BY, Rows, clusters_table, kind, pairs_table};
+use crate::dedup::{Rows, VERIFIED_BY, clusters_table, kind, pairs_table};
 use crate::errors::{of_arrow, of_core, of_library, of_refusal};
 use crate::run::{Ticker, run, run_part};
 use crate::table::Table;

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 /// Apply a higher threshold to a result of dedup --keep-sketches.
 ///
-/// No text is sketched again. The result is that of a new run with that threshold and the bands of the earlier run, byte
-/// for byte. It is made where the earlier run was, of the same input; kept documents are copied from there.
+/// No text is sketched again. The result is that of a new run with that threshold and the bands of the earlier run,
+/// byte for byte. It is made where the earlier run was, of the same input; kept documents are copied from there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip dedup crawl --out result --keep-sketches

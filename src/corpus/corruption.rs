@@ -320,8 +320,8 @@ impl TryFrom<String> for TextSum {
 }
 
 impl FileReading {
-    /// The corruption in lines for a person: a line for the pieces that are alike, the first of these, and how many more
-    /// there are. None without corruption. Records without a text have one warning for all files.
+    /// The corruption in lines for a person: a line for the pieces that are alike, the first of these, and how many
+    /// more there are. None without corruption. Records without a text have one warning for all files.
     pub fn corruption_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Corruption, u64)> = Vec::new();
         for piece in self.corruption.iter().filter(|piece| piece.kind != CorruptionKind::NoText) {

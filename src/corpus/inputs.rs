@@ -307,8 +307,8 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
 /// The name of the files that streams are copied to.
 const SPOOLED: &str = "simflip-input";
 
-/// Copies text in UTF-16, whose pairs of bytes `unit` decodes, to a temporary file in UTF-8. U+FFFD stands for halves of
-/// surrogate pairs.
+/// Copies text in UTF-16, whose pairs of bytes `unit` decodes, to a temporary file in UTF-8. U+FFFD stands for halves
+/// of surrogate pairs.
 fn in_utf8(
     name: &Path,
     original: &Storage,

@@ -91,7 +91,7 @@ pub use {
     zst::LONGEST_WINDOW,
 };
 
-/// The extractor of text from documents as servers sent them, which a report names, since another one gives other texts.
-/// None in a build that does not read these.
+/// The extractor of text from documents as servers sent them, which a report names, since another one gives other
+/// texts. None in a build that does not read these.
 #[doc(hidden)]
 pub const EXTRACTOR: Option<&str> = if cfg!(feature = "html") { Some("html2text 0.17") } else { None };

@@ -45,8 +45,8 @@ impl Records {
         self.too_long = None;
     }
 
-    /// Takes a close look at each record: hands on the documents, counts them, and notes corruption. The record that has
-    /// more than `most` bytes, if one was met by now, is given back.
+    /// Takes a close look at each record: hands on the documents, counts them, and notes corruption. The record that
+    /// has more than `most` bytes, if one was met by now, is given back.
     pub fn process(
         &self,
         read: ReadInput<'_>,
@@ -93,8 +93,8 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
 }
 
 impl ReadInput<'_> {
-    /// The content of a record in `bytes` and its place, or corruption that only a close look shows; none where it has no
-    /// text. A document for which there is no `room` is corruption.
+    /// The content of a record in `bytes` and its place, or corruption that only a close look shows; none where it has
+    /// no text. A document for which there is no `room` is corruption.
     pub fn content<'b>(
         &self,
         span: &Span,

@@ -24,8 +24,8 @@ pub enum PairLabel {
 }
 
 impl PairLabel {
-    /// The judgement that a label stands for: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which
-    /// means duplicate from `min_label` on. `None` for anything else.
+    /// The judgement that a label stands for: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number,
+    /// which means duplicate from `min_label` on. `None` for anything else.
     pub fn of_label(label: &str, min_label: f64) -> Option<Self> {
         match label {
             "duplicate" => Some(Self::Duplicate),

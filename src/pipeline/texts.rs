@@ -157,8 +157,8 @@ impl TextCollector {
         Ok(())
     }
 
-    /// Finds the near-duplicates of the texts that were added. The job names them, and says which are shown. Its settings
-    /// must be those that the collector was made with; its threads are not looked at.
+    /// Finds the near-duplicates of the texts that were added. The job names them, and says which are shown. Its
+    /// settings must be those that the collector was made with; its threads are not looked at.
     ///
     /// # Errors
     /// If too many pairs are to be listed.

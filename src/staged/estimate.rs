@@ -127,8 +127,8 @@ impl Estimate {
         Self { documents, density, names, packed_names, text, threads, read_ahead, files, boilerplate }
     }
 
-    /// With the bytes that boilerplate is expected to take: lines while they are counted, or a file as it is read and as
-    /// it is held.
+    /// With the bytes that boilerplate is expected to take: lines while they are counted, or a file as it is read and
+    /// as it is held.
     #[must_use]
     pub fn with_boilerplate(self, ignored: &Ignored) -> Self {
         let (each, most) = BOILERPLATE;

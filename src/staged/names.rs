@@ -135,8 +135,8 @@ impl<'a> Names<'a> {
 /// The names one after the other, with a block in memory at a time.
 ///
 /// # Errors
-/// If it cannot be read, is corrupt, or is of other input files or of another number of documents; of corruption within a
-/// block when that is come to.
+/// If it cannot be read, is corrupt, or is of other input files or of another number of documents; of corruption within
+/// a block when that is come to.
 pub fn each(
     path: &Path,
     inputs: &[String],

@@ -195,7 +195,8 @@ fn facts(folder: &Path, [from, to]: [&str; 2]) -> Value {
     }
     strip(&mut report);
     let fields = report.as_object_mut().expect("fields");
-    let of_documents = ["corpus", "corruption", "files", "lost_by_source", "outcome", "sample_pairs", "warnings"];
+    let of_documents =
+        ["corpus", "corruption", "files", "lost_by_source", "outcome", "sample_pairs", "warnings"];
     fields.retain(|name, _| of_documents.contains(&&**name));
     assert_eq!(fields.len(), of_documents.len());
     report

@@ -23,7 +23,8 @@ pub const MOST: usize = 256;
 /// Slots are below.
 const SLOTS: u32 = 1 << 31;
 
-/// A growing LSH index: it finds documents by their band hashes, the keys. Slots are the caller's, who may give one again that was removed.
+/// A growing LSH index: it finds documents by their band hashes, the keys. Slots are the caller's, who may give one
+/// again that was removed.
 ///
 /// ```
 /// use simflip_core::minhash::{Family, MinHashParams, MinHasher, matches};

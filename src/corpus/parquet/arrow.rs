@@ -1,8 +1,8 @@
 //! Arrow files and streams: which messages they have, and the arrays of a record batch.
 //!
 //! A file is a stream between a magic number and a footer (<https://arrow.apache.org/docs/format/Columnar.html>), and is
-//! read as a stream is, message by message, so that of what is cut the batches before are used. The heads of all messages
-//! are read first, as the footer of a Parquet file is.
+//! read as a stream is, message by message, so that of what is cut the batches before are used. The heads of all
+//! messages are read first, as the footer of a Parquet file is.
 
 use std::fmt::Display;
 use std::ops::Range;

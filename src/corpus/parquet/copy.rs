@@ -149,7 +149,8 @@ struct Encoded {
     rows: u64,
 }
 
-/// The outcome for the sources of a row group: the row group, of those that are left, these, and the others' corruption.
+/// The outcome for the sources of a row group: the row group, of those that are left, these, and the others'
+/// corruption.
 type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Corruption>);
 
 /// The schema and the options by which kept rows are written.

@@ -65,8 +65,8 @@ struct ReadRows {
 }
 
 impl ReadRows {
-    /// The content of a row and its place, or corruption; none where its text is null. A text of several parts is joined in
-    /// the buffer.
+    /// The content of a row and its place, or corruption; none where its text is null. A text of several parts is
+    /// joined in the buffer.
     fn content<'b>(
         &'b self,
         row: usize,
