@@ -57,12 +57,12 @@ impl Disk {
 /// `experiments/results/stages` has 0.19 pairs a document, and a fifth of its documents are removed.
 pub mod usual {
     /// Of all documents, those that share a band hash with others in a band; and those that do so in any band.
-    pub const COMPANY: f64 = 0.2;
-    pub const COMPANY_OF_ANY: f64 = 0.6;
+    pub const SHARED: f64 = 0.2;
+    pub const SHARED_IN_ANY: f64 = 0.6;
     /// Edges of a document, over all bands.
     pub const PAIRS: f64 = 0.25;
     /// Of the text, the share that goes.
-    pub const GOES: f64 = 0.2;
+    pub const REMOVED: f64 = 0.2;
 }
 
 /// The memory that a run takes at any size.

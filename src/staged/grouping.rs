@@ -87,7 +87,7 @@ impl Grouping {
     pub(super) fn of_joined(&self, sketches: &str) -> String {
         let Self { linkage, all_pairs, .. } = self;
         let pairs = if *all_pairs { "\nall pairs" } else { "" };
-        let joined = format!("{sketches}\n{}\n{}{pairs}", linkage.name(), self.of_join().stays());
+        let joined = format!("{sketches}\n{}\n{}{pairs}", linkage.name(), self.of_join().keep_rule());
         format!("{:016x}", text_digest(&joined) as u64)
     }
 
@@ -97,12 +97,12 @@ impl Grouping {
         match is_first(&self.keep) && self.quota.is_one() {
             true => linkage.to_owned(),
             // A field of scores may be called anything.
-            false => format!("{linkage}-{:016x}", text_digest(&self.stays()) as u64),
+            false => format!("{linkage}-{:016x}", text_digest(&self.keep_rule()) as u64),
         }
     }
 
     /// Who stays, in words.
-    pub(super) fn stays(&self) -> String {
+    pub(super) fn keep_rule(&self) -> String {
         let priority: String = self.priority.iter().map(|path| format!("\0{path}")).collect();
         format!("{}, {}{priority}", self.quota, self.keep)
     }
