@@ -683,7 +683,7 @@ fn a_document_of_a_run_in_memory_takes_few_bytes() {
         let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
         report["peak_memory_bytes"].as_u64().unwrap()
     };
-    let [few, many] = [100_000, 400_000].map(|documents| peak(documents));
+    let [few, many] = [100_000, 400_000].map(peak);
     // The sketch has 196 of them, and what is known of the text 28; the id takes 9.
     let each = many.saturating_sub(few) / 300_000;
     assert!(each <= 310, "{each}");

@@ -130,7 +130,7 @@ fn what_cannot_be_joined_again_is_refused() {
             "--method minhash",
             "--keep-sketches true: expected a run that can go on disk; on disk it cannot go",
         ),
-        ("--boilerplate-by file", "on disk it cannot go with --boilerplate-by"),
+        ("--save-frequencies counts", "on disk it cannot go with --save-frequencies"),
     ] {
         let error = place.reported(&format!("dedup crawl --out none --keep-sketches {options}"), 2);
         assert!(error.contains(reported) && !place.at("none").exists(), "{error}");

@@ -83,7 +83,7 @@ impl CollectionPart {
 
 /// [`Facts`] without the four bytes that a digest's alignment would cost each.
 #[derive(Clone, Copy)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct HeldFacts {
     digest: u128,
     text_bytes: u64,

@@ -170,9 +170,9 @@ mod tests {
         assert_eq!(
             std::fs::read_to_string(&path).expect("reads"),
             "a_id,b_id,a_url,b_url,distance,similarity,kind,measure,a_file,a_row,a_side,b_file,b_row,b_side\n\
-             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine,0:1,1,new,0:2,2,old\n\
+             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine,0:1,1,new,0:2,2,reference\n\
              \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact,text,\"a,b\",1,new,\
-             \"say \"\"hi\"\"\nthere\",2,old\n"
+             \"say \"\"hi\"\"\nthere\",2,reference\n"
         );
     }
 

@@ -69,6 +69,9 @@ pub(crate) fn columns_of(
     Ok((columns, layout.rows(), largest.unwrap_or(1)))
 }
 
+/// The kept documents of an input, and its layout.
+type KeptRows<'k> = (Cow<'k, [(DocId, Place)]>, Layout);
+
 /// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input is
 /// the first: it says how a file is written. The others of them are noted as gone.
 pub(super) fn kept_rows<'k>(
@@ -76,7 +79,7 @@ pub(super) fn kept_rows<'k>(
     shard: u32,
     is_first: bool,
     gone: &mut Vec<Corruption>,
-) -> Result<Option<(Cow<'k, [(DocId, Place)]>, Layout)>> {
+) -> Result<Option<KeptRows<'k>>> {
     let (input, mut kept) = (&job.inputs[shard as usize], job.kept.of_file(shard)?);
     if kept.is_empty() && !is_first {
         return Ok(None);
