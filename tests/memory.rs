@@ -672,7 +672,7 @@ fn long_documents_count_as_often_as_threads_hold_them() {
 fn a_document_of_a_run_in_memory_takes_few_bytes() {
     let top = tempfile::tempdir().unwrap();
     let mut rng = SplitMix64::new(11);
-    let mut peak = |documents: u64| {
+    let peak = |documents: u64| {
         let mut words = || (0..30).map(|_| format!("{:05x} ", rng.below(1 << 20))).collect::<String>();
         let lines = (0..documents).map(|at| format!("{{\"id\": \"{at:08}\", \"text\": \"{}\"}}\n", words()));
         let [input, out] = ["input.jsonl", "out"].map(|name| top.path().join(format!("{documents} {name}")));

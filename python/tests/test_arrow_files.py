@@ -41,7 +41,7 @@ def test_data_sets_come_back_as_they_were_saved(tmp_path):
     assert len(again) == 40
 
 
-def test_chosen_rows_are_refused_with_a_command_that_writes_them(tmp_path):
+def test_chosen_rows_are_refused_with_what_writes_them(tmp_path):
     datasets = pytest.importorskip("datasets")
     datasets.Dataset.from_dict(documents()).save_to_disk(tmp_path / "old")
     folder = tmp_path / "old"
@@ -51,12 +51,8 @@ def test_chosen_rows_are_refused_with_a_command_that_writes_them(tmp_path):
             writer.write_table(table)
     state = json.loads((folder / "state.json").read_text())
     (folder / "state.json").write_text(json.dumps(state | {"_indices_data_files": [{"filename": "indices.arrow"}]}))
-    with pytest.raises(ValueError, match="indices.arrow") as refused:
+    with pytest.raises(ValueError, match=r"indices\.arrow.*flatten_indices\(\)"):
         simflip.dedup(str(folder), out=str(tmp_path / "out"))
-    told = str(refused.value)
-    command = told[told.index('python -c "') + len('python -c "') : told.index('" writes these rows')]
-    exec(command.replace("'chosen'", repr(str(tmp_path / "chosen"))))
-    assert datasets.load_from_disk(tmp_path / "chosen")["id"][:] == ["document 3", "document 1", "document 2"]
 
 
 def test_files_of_pyarrow_and_polars_are_read(tmp_path):

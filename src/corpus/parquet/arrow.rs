@@ -1,16 +1,20 @@
 //! Arrow files and streams: which messages they have, and the arrays of a record batch.
 //!
-//! A file is a stream between a magic number and a footer (<https://arrow.apache.org/docs/format/Columnar.html>), and is
-//! read as a stream is, message by message, so that of what is cut the batches before are used. The heads of all
-//! messages are read first, as the footer of a Parquet file is.
+//! A file is a stream between a magic number and a footer, which says where its messages are
+//! (<https://arrow.apache.org/docs/format/Columnar.html>). Without a footer it is read as a stream is, message by message,
+//! so that of what is cut the batches before are used. The heads of all messages are read first, as the footer of a
+//! Parquet file is.
 
 use std::fmt::Display;
+use std::io;
 use std::ops::Range;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
-use arrow_ipc::{Block, CompressionType, Endianness, Message, MetadataVersion, convert, root_as_message};
+use arrow_ipc::{
+    Block, CompressionType, Endianness, Message, MetadataVersion, convert, root_as_footer, root_as_message,
+};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use parquet::errors::ParquetError;
@@ -107,20 +111,79 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema, ParquetError> {
     Ok(convert::fb_to_schema(schema))
 }
 
+/// The footer of a file; none of a stream, or of a file that is cut.
+fn footer_of(stored: &Stored) -> io::Result<Option<Vec<u8>>> {
+    let end = stored.length.saturating_sub(10);
+    let tail = stored.bytes(end, 10)?.unwrap_or_default();
+    let tail = tail.split_first_chunk::<4>().filter(|(_, magic)| *magic == ARROW_MAGIC);
+    let Some((&size, _)) = tail else { return Ok(None) };
+    let size = u64::from(u32::from_le_bytes(size)).min(FOOTER_CAP);
+    stored.bytes(end.saturating_sub(size), size)
+}
+
 impl Messages {
-    /// Reads the heads of all messages, from the first on: the footer of a file says of each where it is, which the one
-    /// before says, too.
+    /// Reads the heads of all messages.
     ///
     /// # Errors
     /// The corruption that keeps the file from being read.
     pub fn of(stored: &Stored) -> Result<Self, CorruptionCause> {
-        let end = stored.length;
-        let head = stored.bytes(0, end.min(64)).map_err(unreadable)?.unwrap_or_default();
+        let magic = stored.bytes(0, stored.length.min(6)).map_err(unreadable)?.unwrap_or_default();
         // That of a file that is cut may be, too.
-        let is_file = !head.is_empty() && ARROW_MAGIC.starts_with(&head[..head.len().min(ARROW_MAGIC.len())]);
-        // Zeros stand behind the magic number, up to 64 bytes in all.
-        let starts = |at: &usize| head.get(*at..at + 4).is_none_or(|word| word != [0; 4]);
-        let mut at = if is_file { (8..64).step_by(8).find(starts).unwrap_or(64) as u64 } else { 0 };
+        if magic.is_empty() || !ARROW_MAGIC.starts_with(&magic) {
+            return Self::of_stream(stored, 0);
+        }
+        let listed = footer_of(stored).map_err(unreadable)?.and_then(|bytes| {
+            let listed = guarded(|| {
+                let footer = root_as_footer(&bytes).map_err(|error| corrupt(error.to_string().trim()))?;
+                let schema = schema_of(footer.schema().ok_or_else(|| corrupt("no schema"))?)?;
+                let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
+                let blocks = dictionaries.into_iter().flatten().chain(batches.into_iter().flatten());
+                let offsets = blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX));
+                Ok((Self::new(schema, footer.version()), offsets.collect::<Vec<_>>()))
+            });
+            listed.ok()
+        });
+        let Some((mut messages, mut offsets)) = listed else {
+            // Zeros stand behind the magic number, up to 64 bytes in all.
+            let head = stored.bytes(0, stored.length.min(64)).map_err(unreadable)?.unwrap_or_default();
+            let starts = |at: &usize| head.get(*at..at + 4).is_none_or(|word| word != [0; 4]);
+            return Self::of_stream(stored, (8..64).step_by(8).find(starts).unwrap_or(64) as u64);
+        };
+        offsets.sort_unstable();
+        offsets.dedup();
+        let mut behind = 0;
+        for offset in offsets {
+            let mut at = offset;
+            let taken = match offset < behind {
+                // These could be read any number of times.
+                true => Err((CorruptionKind::Undecodable, "record batches within one another".to_owned())),
+                false => messages.next(stored, &mut at),
+            };
+            let why = match taken {
+                Ok(true) => {
+                    behind = at;
+                    continue;
+                }
+                Ok(false) => "no record batch where the footer has one".to_owned(),
+                Err((_, why)) => why,
+            };
+            messages.end = Some((offset, (CorruptionKind::Undecodable, why), None));
+            break;
+        }
+        // Dictionaries may stand behind the batches that they are for.
+        let all = messages.dictionaries.len();
+        messages.batches.iter_mut().for_each(|batch| batch.dictionaries = all);
+        Ok(messages)
+    }
+
+    fn new(schema: Schema, version: MetadataVersion) -> Self {
+        let (batches, dictionaries) = (Vec::new(), Vec::new());
+        Self { schema: schema.into(), version, batches, dictionaries, compression: None, end: None }
+    }
+
+    /// Reads the heads of the messages of a stream, or, from byte 8 on, of a file without its footer.
+    fn of_stream(stored: &Stored, start: u64) -> Result<Self, CorruptionCause> {
+        let (mut at, end) = (start, stored.length);
         let first = if at < end { head_at(stored, at)? } else { None };
         let first =
             first.ok_or_else(|| (CorruptionKind::Truncated, "the file ends before its schema".to_owned()))?;
@@ -130,34 +193,23 @@ impl Messages {
         };
         let schema = guarded(|| schema_of(schema)).map_err(|(_, why)| undecoded(why))?;
         at = at.saturating_add(first.len() as u64).saturating_add(body_of(&message)?);
-        let (batches, dictionaries, version) = (Vec::new(), Vec::new(), message.version());
-        let mut messages =
-            Self { schema: schema.into(), version, batches, dictionaries, compression: None, end: None };
-        messages.end = loop {
-            let (flaw, lost) = match messages.next(stored, &mut at) {
-                Ok(true) => continue,
-                Ok(false) if is_file => {
-                    let tail = stored.bytes(end.saturating_sub(6), 6).map_err(unreadable)?;
-                    if tail.is_some_and(|tail| tail == ARROW_MAGIC) {
-                        break None;
-                    }
-                    let why = "the footer is missing; the record batches before it are read".to_owned();
+        let mut messages = Self::new(schema, message.version());
+        while messages.end.is_none() {
+            match messages.next(stored, &mut at) {
+                Ok(true) => {}
+                Ok(false) if start > 0 => {
+                    let why =
+                        "the footer is missing or damaged; the record batches before it are read".to_owned();
                     // Behind the mark of the end there is none.
-                    ((CorruptionKind::Truncated, why), (at < end).then_some(0))
+                    messages.end = Some((at, (CorruptionKind::Truncated, why), (at < end).then_some(0)));
                 }
                 Ok(false) if at.saturating_add(8) < end => {
                     let why = "bytes behind the end of the stream; cut the file into its streams".to_owned();
-                    ((CorruptionKind::Malformed, why), None)
+                    messages.end = Some((at, (CorruptionKind::Malformed, why), None));
                 }
-                Ok(false) => break None,
-                Err(flaw) => (flaw, None),
-            };
-            break Some((at, flaw, lost));
-        };
-        if is_file {
-            // Dictionaries may stand behind the batches that they are for.
-            let all = messages.dictionaries.len();
-            messages.batches.iter_mut().for_each(|batch| batch.dictionaries = all);
+                Ok(false) => break,
+                Err(flaw) => messages.end = Some((at, flaw, None)),
+            }
         }
         Ok(messages)
     }
