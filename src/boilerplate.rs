@@ -6,10 +6,10 @@
 //!
 //! What is one content? Counting documents, or distinct texts, would call what five near-copies share boilerplate, as
 //! that is nearly all of their lines. So a document's content is stood for by one of its lines, sampled by hash, the
-//! longer the likelier. Two documents that share most of their words mostly draw the same line and count once,
-//! and documents that share boilerplate draw lines of their own contents. `n` documents of which the share `s` is
+//! longer the likelier. Two documents that share most of their words mostly have the same line sampled, and count once.
+//! Documents that share boilerplate have lines of their own contents sampled. `n` documents of which the share `s` is
 //! common to all count as about `1 + n·(1 − s)`. Six such samples are made, and three must have come to three contents:
-//! a draw is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
+//! a sample is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
 //!
 //! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
 //! that share both of their places add up. What is boilerplate depends on the documents of a group alone: not on their
@@ -35,10 +35,10 @@ use std::sync::{Mutex, PoisonError};
 /// Name of the rules that say what is boilerplate, written into every file of boilerplate.
 pub const BOILERPLATE_RULES: &str = "lines-of-three-contents-v1";
 
-/// Draws of a line that stands for a document's content.
+/// Samples of a line that stands for a document's content.
 const SAMPLES: usize = 6;
 
-/// Draws that must have come to three contents.
+/// Samples that must have come to three contents.
 const LEAST_SAMPLES: usize = 3;
 
 /// Parts of the counts, each with its own lock.
@@ -196,7 +196,7 @@ pub fn host_of(url: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
-/// Which contents have a line: for each draw up to two of ten bits, or that there are more.
+/// Which contents have a line: for each sample up to two of ten bits, or that there are more.
 ///
 /// The same contents give the same number, in whatever order they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,9 +207,9 @@ impl LineContents {
     const BOILERPLATE: Self = Self(u128::MAX);
     const BITS: u32 = 10;
     const MASK: u128 = (1 << Self::BITS) - 1;
-    /// A draw that has come to three contents.
+    /// A sample that has come to three contents.
     const MANY: u128 = 1 << (2 * Self::BITS);
-    const DRAW: u128 = (Self::MANY << 1) - 1;
+    const SAMPLE_MASK: u128 = (Self::MANY << 1) - 1;
     const SAMPLE_BITS: usize = 2 * Self::BITS as usize + 1;
 
     /// Adds a document's content, by its samples.
@@ -218,12 +218,12 @@ impl LineContents {
         self.merge(Self(samples.fold(0, |sum, (sampled, shift)| sum | u128::from(sampled) << shift)));
     }
 
-    /// The contents of a draw and one more, the lesser first.
-    fn with(draw: u128, content: u128) -> u128 {
-        let (low, high) = (draw & Self::MASK, draw >> Self::BITS);
+    /// The contents of a sample and one more, the lesser first.
+    fn with(sample: u128, content: u128) -> u128 {
+        let (low, high) = (sample & Self::MASK, sample >> Self::BITS);
         let pair = |a: u128, b: u128| a.min(b) | a.max(b) << Self::BITS;
         match (low, high) {
-            _ if draw == Self::MANY || content == low || content == high => draw,
+            _ if sample == Self::MANY || content == low || content == high => sample,
             (0, _) => content,
             (_, 0) => pair(low, content),
             _ => Self::MANY,
@@ -241,17 +241,17 @@ impl LineContents {
         let mut sum = 0;
         let mut many = 0;
         for shift in (0..).step_by(Self::SAMPLE_BITS).take(SAMPLES) {
-            let theirs = other.0 >> shift & Self::DRAW;
-            let mut draw = self.0 >> shift & Self::DRAW;
+            let theirs = other.0 >> shift & Self::SAMPLE_MASK;
+            let mut sample = self.0 >> shift & Self::SAMPLE_MASK;
             if theirs == Self::MANY {
-                draw = theirs;
+                sample = theirs;
             } else {
                 for content in [theirs & Self::MASK, theirs >> Self::BITS].into_iter().filter(|&c| c > 0) {
-                    draw = Self::with(draw, content);
+                    sample = Self::with(sample, content);
                 }
             }
-            many += usize::from(draw == Self::MANY);
-            sum |= draw << shift;
+            many += usize::from(sample == Self::MANY);
+            sum |= sample << shift;
         }
         *self = if many >= LEAST_SAMPLES { Self::BOILERPLATE } else { Self(sum) };
     }
@@ -298,7 +298,7 @@ impl Lines {
         }
     }
 
-    /// The lines that stand for the document's content: for each draw ten bits, not 0.
+    /// The lines that stand for the document's content: for each sample ten bits, not 0.
     fn sample(&self) -> [u16; SAMPLES] {
         std::array::from_fn(|at| {
             let mut least = (f64::INFINITY, 0);
@@ -882,9 +882,9 @@ mod tests {
         assert!(message.contains("the rules of boilerplate is other"), "{message}");
     }
 
-    /// The definition: sets of contents by draw.
+    /// The definition: sets of contents by sample.
     fn naive(contents: &[[u16; SAMPLES]]) -> bool {
-        let many = |draw: &usize| contents.iter().map(|c| c[*draw]).collect::<BTreeSet<_>>().len() >= 3;
+        let many = |sample: &usize| contents.iter().map(|c| c[*sample]).collect::<BTreeSet<_>>().len() >= 3;
         (0..SAMPLES).filter(many).count() >= LEAST_SAMPLES
     }
 

@@ -1,4 +1,4 @@
-//! New documents held against old ones.
+//! New documents compared with a reference set.
 
 use super::place::Place;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn line(id: &str, text: &str) -> String {
     serde_json::json!({ "id": id, "text": text }).to_string() + "\n"
 }
 
-/// Old documents in two files and new ones in one.
+/// Reference documents in two files and new ones in one.
 fn documents() -> Place {
     let place = Place::new();
     place.put("old/a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)));
@@ -29,7 +29,7 @@ fn documents() -> Place {
         line("near b", &text(2, 1)),
         line("c", &text(3, 0)),
         line("copy of c", &text(3, 0)),
-        // An id that an old document has, too.
+        // An id that a reference document has, too.
         line("alone", &text(4, 0)),
     ];
     place.put("new.jsonl", new.concat());
@@ -144,14 +144,14 @@ fn a_result_stands_for_the_documents_that_it_kept() {
 }
 
 #[test]
-fn old_files_are_neither_written_over_nor_read_twice() {
+fn reference_files_are_neither_written_over_nor_read_twice() {
     let place = documents();
     let reported = said(&place, "dedup new.jsonl --against old/a.jsonl --out old --force", 2);
     assert!(reported.contains("expected"), "{reported}");
     said(&place, "dedup old --out first", 0);
     let reported = said(&place, "dedup new.jsonl --against first --out first --force", 2);
     assert!(reported.contains("--force would remove it"), "{reported}");
-    // A file that is named as both is old.
+    // A file that is named as both is a reference file.
     said(&place, "dedup new.jsonl old/a.jsonl --against old --out both", 0);
     let report = place.report("both");
     assert_eq!((&report["corpus"]["documents"], &report["against"]["both"]), (&5.into(), &1.into()));
@@ -168,7 +168,7 @@ fn old_files_are_neither_written_over_nor_read_twice() {
 }
 
 #[test]
-fn old_and_new_may_be_of_different_formats_and_any_number_of_threads_reads_them() {
+fn reference_and_new_files_may_be_of_different_formats_and_any_number_of_threads_reads_them() {
     let place = documents();
     let record = |text: &str| {
         let length = text.len();

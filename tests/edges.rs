@@ -478,7 +478,7 @@ fn an_archive_replaced_after_it_was_read_gives_no_document_of_another_kind() {
 }
 
 #[test]
-fn legal_input_is_no_corruption_and_odd_input_is_mended_unless_strict() {
+fn legal_input_is_not_corrupt_and_odd_input_is_repaired_unless_strict() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(0..5));
     place.put("in/none.jsonl", "");
@@ -487,7 +487,7 @@ fn legal_input_is_no_corruption_and_odd_input_is_mended_unless_strict() {
     let odd = [b"{\"text\": \"caf\xe9\"}\n".to_vec(), br#"{"text": "half \ud83d"}"#.to_vec()].concat();
     place.put("in/odd.jsonl", odd);
     let reported = place.reported("dedup in --out out", 0);
-    assert!(!reported.contains("corruption"), "{reported}");
+    assert!(!reported.contains("corrupt"), "{reported}");
     let lenient = place.report("out");
     assert_eq!((&lenient["corpus"]["documents"], &lenient["corruption"]["total"]), (&7.into(), &0.into()));
     let warned = |what: &str| {
@@ -611,7 +611,7 @@ fn what_is_asked_for_and_is_nowhere_stops_a_run_before_it_begins() {
 }
 
 #[test]
-fn what_is_odd_and_no_corruption_is_reported_by_every_command() {
+fn what_is_odd_and_not_corrupt_is_reported_by_every_command() {
     let place = Place::new();
     let cut = record(1).strip_suffix(b"\r\n\r\n").unwrap().to_vec();
     place.put("in/a.warc.wet", [record(0), cut].concat());

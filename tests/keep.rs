@@ -175,7 +175,7 @@ fn as_many_documents_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     assert_eq!(place.report("one")["settings"].get("quota"), None);
     place.reported("dedup a b --out repeated --write documents.jsonl --settings two/report.json", 0);
     assert_eq!(kept_ids(&place, "repeated"), kept_ids(&place, "two"));
-    // Old documents stay, and count.
+    // Reference documents stay, and count.
     place.reported("dedup a --against b --out new --write documents.jsonl --keep-count 3", 0);
     assert_eq!(kept_ids(&place, "new"), ["x1", "x2", "x5", "y3"]);
     place.reported("inspect new", 0);
@@ -238,7 +238,7 @@ fn few_documents_with_a_url_are_a_warning() {
 }
 
 #[test]
-fn what_each_source_loses_is_reported_and_a_source_that_is_nearly_gone_is_a_warning() {
+fn what_each_source_loses_is_reported_and_a_source_that_loses_nearly_all_is_a_warning() {
     let place = Place::new();
     let document = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "source": host, "text": text(n)});
     let of = |host: &str, documents: std::ops::Range<usize>| {

@@ -350,7 +350,7 @@ fn files_of_a_size_are_filled_and_known_as_kept_documents() {
         let next = number(&of(pair[1])["kept_in"]).unwrap();
         assert!(next == end || next == end + 1, "{pair:?}");
     }
-    // Documents of a result, as new ones and as old ones; and the result gives way to another.
+    // Documents of a result, as new ones and as reference documents; and the result gives way to another.
     place.reported("dedup t1 --out again", 0);
     assert_eq!(place.report("again")["outcome"]["kept"], place.report("one")["outcome"]["kept"]);
     place.reported("dedup in --against t1 --out none-left --kept-files 1MiB", 0);

@@ -363,7 +363,7 @@ fn nothing_is_removed_for_a_document_that_holds_less_of_it_on_disk_as_in_memory(
         };
         let (both, rows) = run(&[&to_wholes, &to_parts], &[]);
         assert_eq!((kept(&both), rows), (9, 9), "{name}");
-        // Wholes are kept, with their parts as old documents, but for those of which .82 or more stands in them.
+        // Wholes are kept, with their parts as reference documents, but for those of which .82 or more stands in them.
         let (new_wholes, _) = run(&[&to_wholes], &[&to_parts]);
         assert_eq!(kept(&new_wholes), 7, "{name}");
         let (new_parts, _) = run(&[&to_parts], &[&to_wholes]);
@@ -414,7 +414,7 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     pipeline::dedup(&first, &Silent).unwrap();
     let second = job(&folders[1..2], &at("second"), quick(0.6));
     pipeline::dedup(&second, &Silent).unwrap();
-    // A file of the third month that is named as new and as old is old.
+    // A file of the third month that is named as both is a reference file.
     let both = folders[2].join("documents 00.jsonl");
     let against = vec![at("first"), at("second"), both];
     let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
@@ -435,7 +435,7 @@ fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
 }
 
 #[test]
-fn a_template_that_old_documents_have_comes_to_the_same_documents() {
+fn a_template_that_reference_documents_have_comes_to_the_same_documents() {
     let top = tempfile::tempdir().unwrap();
     let mut texts = texts(200, 900, 4);
     texts.rotate_left(500);
@@ -484,7 +484,7 @@ fn same_documents(numbers: [usize; 2]) -> Vec<String> {
 #[test]
 fn of_very_many_documents_that_are_the_same_to_the_judge_few_stay() {
     let top = tempfile::tempdir().unwrap();
-    // Each is compared with some of them alone. They come in any order, and some are old.
+    // Each is compared with some of them alone. They come in any order, and some are of the reference set.
     let mut documents = same_documents([120, 90]);
     let mut rng = SplitMix64::new(7);
     for at in (1..documents.len()).rev() {
@@ -499,7 +499,7 @@ fn of_very_many_documents_that_are_the_same_to_the_judge_few_stay() {
         let job = Job { against: against.to_vec(), ..job };
         assert_same(&job, 2);
         let summary = pipeline::dedup(&job, &Silent).unwrap();
-        // One, or none where an old document is as they are.
+        // One, or none where a reference document is as they are.
         let stay = u64::from(against.is_empty());
         assert_eq!(summary.documents - summary.removed, stay, "{keep}");
         fs::remove_dir_all(&job.out).unwrap();

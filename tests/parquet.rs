@@ -645,7 +645,7 @@ pub fn specimens(folder: &mut Folder) {
     let mut nulls = rows.clone();
     nulls[2].text = None;
     let (bytes, _) = file(&nulls, zstd);
-    let note = "a row whose text is null, which is no document and no corruption";
+    let note = "a row whose text is null, which is no document and not corrupt";
     folder.add("text-null.parquet", bytes, 5, &[0, 1, 3, 4], &[], note);
     let texts: Vec<&[u8]> = vec![TEXTS[0].as_bytes(), b"caf\xe9", TEXTS[1].as_bytes()];
     let bytes = one_column("optional binary text", &texts);
@@ -665,7 +665,7 @@ pub fn specimens(folder: &mut Folder) {
     let bytes = one_column(list, &[]);
     folder.add("text-list.parquet", bytes, 0, &[], &[], "the text is a list, whose strings are joined");
     let bytes = one_column("optional binary text (STRING)", &[]);
-    folder.add("no-rows.parquet", bytes, 0, &[], &[], "a footer without row groups, which is no corruption");
+    folder.add("no-rows.parquet", bytes, 0, &[], &[], "a footer without row groups, which is not corrupt");
 
     let (whole, metadata) = file(&rows, zstd);
     let cut = whole[..whole.len() - 3].to_vec();

@@ -375,7 +375,7 @@ proptest! {
 }
 
 #[test]
-fn one_member_of_corruption_costs_one_record() {
+fn one_corrupt_member_costs_one_record() {
     let records: Vec<Record> = (0..40)
         .map(|i| Record {
             conversion: true,
@@ -404,7 +404,7 @@ fn one_member_of_corruption_costs_one_record() {
 }
 
 #[test]
-fn large_members_are_streamed_and_large_texts_are_corruption() {
+fn large_members_are_streamed_and_large_texts_are_corrupt() {
     let record = |n: usize, c: char| Record {
         conversion: true,
         url: c.into(),

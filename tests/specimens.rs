@@ -415,7 +415,7 @@ fn good_files(folder: &mut Folder) {
         1,
         &[],
         &[],
-        "no conversion record, which is no corruption",
+        "no conversion record, which is not corrupt",
     );
     let response = replace(&good(0), "conversion", b"response");
     let mixed = [info(), response, good(1)];
@@ -468,7 +468,7 @@ fn good_files(folder: &mut Folder) {
         "mark, semicolons, blank lines, no line end at the end",
     );
     folder.add("good-header-alone.csv", csv[0].clone(), 0, &[], &[], "a table of no documents");
-    folder.add("good-empty.csv", vec![], 0, &[], &[], "no byte, which is no corruption");
+    folder.add("good-empty.csv", vec![], 0, &[], &[], "no byte, which is not corrupt");
 }
 
 /// The header of a table, and its records; all values of the second are quoted.
@@ -625,10 +625,10 @@ fn bad_records(folder: &mut Folder) {
         0,
         &[],
         &[],
-        "blank lines alone: no documents, and no corruption",
+        "blank lines alone: no documents, and not corrupt",
     );
     folder.add("blank-zeros.jsonl", vec![0; 5_001], 0, &[], &corruption, "zeros in place of lines");
-    folder.add("empty.jsonl", vec![], 0, &[], &[], "no line, which is no corruption");
+    folder.add("empty.jsonl", vec![], 0, &[], &[], "no line, which is not corrupt");
     folder.add(
         "empty.jsonl.gz",
         vec![],
@@ -643,7 +643,7 @@ fn bad_records(folder: &mut Folder) {
         0,
         &[],
         &[],
-        "a member of no bytes, which is no corruption",
+        "a member of no bytes, which is not corrupt",
     );
     let corruption = [at("unknown-format", None, 0, 0)];
     folder.add("unknown.txt", b"Just words.\n".to_vec(), 0, &[], &corruption, "neither WET nor JSONL");
@@ -807,7 +807,7 @@ fn bad_lines(folder: &mut Folder) {
             "text-null",
             b"{\"text\":null}",
             None,
-            "the third text is null, which is no document and no corruption",
+            "the third text is null, which is no document and not corrupt",
         ),
         (
             "text-latin-1",

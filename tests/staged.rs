@@ -321,7 +321,7 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
     rows
 }
 
-/// Holds new documents against old ones, in stages and in memory.
+/// Compares new documents with a reference set, in stages and in memory.
 fn assert_same_against(
     texts: &[String],
     first_reference: usize,
@@ -350,7 +350,7 @@ fn assert_same_against(
         deduper.extend(texts);
         let outcome = deduper.run_with(&Context::default().against(first_reference)).unwrap();
         let joined = join_in_parts(&sketches, &reference_sketches, linkage, machine);
-        assert_eq!((joined.documents, joined.old), (new.len() as u64, old.len() as u64));
+        assert_eq!((joined.documents, joined.reference_documents), (new.len() as u64, old.len() as u64));
         let kept = top.join(linkage.name());
         let clustered = clusters_and_kept(&paths, &sketches, &reference_sketches, &kept, linkage, machine);
         let members = outcome.clusters.values().len() as u64;
@@ -367,7 +367,7 @@ fn assert_same_against(
         got.sort();
         expected.sort();
         assert!(got.iter().eq(expected), "{linkage:?} {machine:?}");
-        // What stays for a document that goes is reported, and is an old one where there is one.
+        // What stays for a document that goes is reported, and is a reference document where there is one.
         let is_reference = |representative: &str| representative.contains("/old/");
         let by_reference =
             removed(&kept).iter().filter(|(.., representative)| is_reference(representative)).count();

@@ -138,7 +138,7 @@ fn minhash_of_a_template_is_bounded_too() {
 
 #[test]
 #[ignore = "measures memory and time of an optimised build: .ci/nightly"]
-fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_corruption() {
+fn one_very_large_document_is_a_document_and_one_beyond_the_cap_is_corrupt() {
     let large: String = (0..600_000u64).map(|i| format!("w{} ", simflip::hash::fmix64(i) % 90_000)).collect();
     let documents = || {
         let small = (0..200)

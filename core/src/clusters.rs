@@ -269,7 +269,7 @@ impl Quota {
     }
 
     /// Chooses the documents of one cluster that are kept, as places in the list, best first. `source` numbers their
-    /// sources. An old document stays whatever the quota is, and counts.
+    /// sources. A reference document stays whatever the quota is, and counts.
     ///
     /// ```
     /// use simflip_core::clusters::{Quota, Source};

@@ -303,9 +303,8 @@ pub fn remove<S: FeatureLists>(
     Ok((edges, statistics))
 }
 
-/// Estimates the share of documents contained in a kept one that were removed. `sampled` are kept documents, sampled
-/// from
-/// `sampled_from`; each is compared with all documents that are kept before it, by counting.
+/// Estimates the share of documents contained in a kept one that were removed. `sampled` are kept documents, of
+/// `sampled_from` in all; each is compared with all documents that are kept before it, by counting.
 ///
 /// A document that contains another has enough of any of its features. So the rarest features of each sampled document
 /// generate those that may, twice as many as may be missing and one more.
@@ -320,7 +319,7 @@ pub fn estimate<S: FeatureLists>(
     sampled_from: u64,
 ) -> Result<RecallEstimate, S::Error> {
     let left = Left::new(store, assignments, threshold)?;
-    // A sampled feature takes as long as a few others.
+    // A feature of a sampled document takes as long as a few others.
     let all: u64 = left.sizes.iter().map(|&size| u64::from(size)).sum();
     let mut features = 0;
     let enough = (0..).zip(sampled).take_while(|&(at, &rank)| {

@@ -122,12 +122,12 @@ impl<'a> Context<'a> {
         Self { source, ..self }
     }
 
-    /// Documents from this number on are old: new ones are held against them, and they stay whatever is found.
+    /// Documents from this number on are the reference set: new ones are compared with them, and all of them stay.
     ///
-    /// A new document that has the text of an old one, or is near one, goes. With [`Linkage::Connected`] so
+    /// A new document that has the text of a reference document, or is near one, goes. With [`Linkage::Connected`] so
     /// does each that hangs together with such; with the other linkages what is left is linked among itself. Where
-    /// containment decides, an old document that holds too little of a new one does not remove it.
-    /// Pairs of old documents are not listed, and clusters of old documents alone are none.
+    /// containment decides, a reference document that holds too little of a new one does not remove it.
+    /// Pairs of reference documents are not listed, and clusters of them alone are none.
     ///
     /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
     pub fn against(self, first_reference: usize) -> Self {
@@ -270,14 +270,14 @@ impl Deduper {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// Documents, old ones among them.
+    /// Documents, those of the reference set among them.
     pub documents: usize,
-    /// The first so many are new, the others old, see [`Context::against`]. All of them, if nothing else was
-    /// asked for.
+    /// The first so many are new, the others are the reference set, see [`Context::against`]. All of them, if nothing
+    /// else was asked for.
     pub new: usize,
     /// Distinct texts.
     pub texts: usize,
-    /// New documents whose very text another document has that stays, old or new.
+    /// New documents whose very text another document has that stays, new or of the reference set.
     pub exact_duplicates: usize,
     /// New documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
@@ -290,7 +290,7 @@ pub struct Outcome {
     /// Clusters of two documents or more, in order of their first documents, documents ascending.
     #[doc(hidden)]
     pub clusters: Lists<Cluster, Document>,
-    /// The document of each cluster that stays: an old one, if there is one. All old ones stay besides.
+    /// The document of each cluster that stays: a reference document, if there is one. All others of these stay, too.
     pub representatives: Vec<Document>,
     /// New documents that stay besides, by [`Settings::quota`], ascending.
     pub also: Vec<Document>,
@@ -423,7 +423,7 @@ impl Outcome {
         }
     }
 
-    /// True if a document is an old one.
+    /// True if a document is of the reference set.
     #[doc(hidden)]
     pub fn is_reference(&self, document: Document) -> bool {
         document.index() >= self.new
@@ -1285,7 +1285,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn what_old_documents_hold_goes_from_the_new_ones(seed: u64, n in 0usize..24, m in 0usize..24) {
+        fn what_reference_documents_hold_goes_from_the_new_ones(seed: u64, n in 0usize..24, m in 0usize..24) {
             let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
             // Weights that depend on all documents make other pairs of fewer; and what contains a document is asked
             // among those that are left.
@@ -1300,7 +1300,7 @@ mod tests {
                     let kept: Vec<usize> = outcome.kept().map(Id::index).collect();
                     let said = format!("{settings:?} {new:?} {old:?}");
 
-                    // The twin: old documents first, in one list, without a word of their being old.
+                    // The twin: reference documents first, in one list, without a word of what they are.
                     let plain = run_on(&settings, &[&old[..], &new].concat());
                     let features = |text: &String| text.split(' ').collect::<BTreeSet<_>>().len() as u32;
                     let is_near_reference = |at: &usize| {
@@ -1416,7 +1416,7 @@ mod tests {
                     gone
                 };
                 let first = against(&settings, &new, &old);
-                // Around which old document does not matter, and a star of new ones may differ.
+                // Around which reference document does not matter, and a star of new ones may differ.
                 if linkage == Linkage::Connected {
                     prop_assert_eq!(gone(&outcome), gone(&first));
                 }
@@ -1620,7 +1620,7 @@ mod tests {
             let word = |at| format!("{}{at}", if changed.contains(&at) { "changed" } else { "word" });
             (0..40).map(word).collect::<Vec<_>>().join(" ")
         };
-        // The second old document is near the first; the new one is near the second alone.
+        // The second reference document is near the first; the new one is near the second alone.
         let old = [document(&[]), document(&[0, 1, 2, 3])];
         let new = [document(&[0, 1, 2, 3, 4, 5, 6, 7])];
         for linkage in [Linkage::Star, Linkage::Connected] {
@@ -1739,7 +1739,7 @@ mod tests {
             for (at, _) in is_kept[..n].iter().enumerate().filter(|(_, is_kept)| **is_kept) {
                 let mut before = (0..at).filter(|&before| is_kept[before] && near(before, at));
                 prop_assert!(before.all(|before| represents(before) && represents(at)), "{at}");
-                prop_assert!((n..n + old).all(|old| !near(old, at)), "{at} is near an old document");
+                prop_assert!((n..n + old).all(|old| !near(old, at)), "{at} is near a reference document");
             }
         }
 

@@ -51,7 +51,7 @@ pub(crate) struct Groups<'a> {
     /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep
     /// leads.
     members: LedLists<Group, Document>,
-    /// Documents from this number on are old, see [`crate::dedup::Context::against`].
+    /// Documents from this number on are the reference set, see [`crate::dedup::Context::against`].
     pub(crate) first_reference: usize,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Groups<'a> {
         Self { collection, members: all, first_reference: usize::MAX }
     }
 
-    /// The pairs with documents from this number on taken for old; `better` must put these before others.
+    /// The pairs with documents from this number on as the reference set; `better` must put these before others.
     pub(crate) fn against(self, first_reference: usize) -> Self {
         Self { first_reference, ..self }
     }
@@ -92,12 +92,12 @@ impl<'a> Groups<'a> {
         document.index() >= self.first_reference
     }
 
-    /// True if a group has an old document; such a one leads it.
+    /// True if a group has a reference document; such a one leads it.
     pub(crate) fn holds_reference(&self, group: Group) -> bool {
         self.is_reference(self.leader(group))
     }
 
-    /// True if both documents of a pair are old; such pairs are left out.
+    /// True if both documents of a pair are of the reference set; such pairs are left out.
     fn are_references(&self, a: Document, b: Document) -> bool {
         self.is_reference(a) && self.is_reference(b)
     }
@@ -145,7 +145,7 @@ impl<'a> Groups<'a> {
         self.members.len()
     }
 
-    /// Number of pairs of documents that are not both old: within groups, and between groups that are near.
+    /// Number of pairs of documents that are not both of the reference set: within groups, and between near groups.
     pub(crate) fn count_pairs(&self, joined: &[GroupPair]) -> u64 {
         let size = |group: Group| self.documents(group).len() as u64;
         let old_of =
@@ -249,9 +249,9 @@ impl<'a> Groups<'a> {
     /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
     /// says, those whose first document is the better one to keep being taken first.
     ///
-    /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so that
-    /// nothing near one of them leads in a star. A pair is left out if, by `verification`, the worse of its groups may
-    /// not be removed in favour of the better one.
+    /// Groups with reference documents stay, so pairs of them are left out, and each leads. They are taken first, so
+    /// that nothing near one of them leads in a star. A pair is left out if, by `verification`, the worse of its groups
+    /// may not be removed in favour of the better one.
     pub(crate) fn partition(
         &self,
         joined: &[GroupPair],
@@ -272,7 +272,7 @@ impl<'a> Groups<'a> {
             joined.iter().filter(|pair| !(self.holds_reference(pair.a) && self.holds_reference(pair.b)));
         let edges = edges.filter(|pair| ones_are_same || may_replace(pair));
         let edges = edges.map(|pair| (pair.a, pair.b, pair.similarity));
-        // Of old ones none goes.
+        // Of reference documents none goes.
         let same = match ones_are_same && linkage == Linkage::Star {
             true => same_pairs(&order, edges.clone()),
             false => Vec::new(),

@@ -5,8 +5,8 @@
 //! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
 //! such a run finds between a document and those before it. Where buckets are capped the two differ: the run looks at
 //! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal.
-//! The index looks at the first and the latest documents of such a key ([`lsh::MOST`])
-//! and says how many it passed over.
+//! The index looks at the first and the latest documents of such a key ([`lsh::MOST`]) and says
+//! how many it passed over.
 //!
 //! ```
 //! use simflip_core::Sketcher;

@@ -360,8 +360,8 @@ impl<'a> TextSample<'a> {
         (libm::log(below / above) / f64::from(NEXT_TO.min(self.doubt))).clamp(0.0, 60.0)
     }
 
-    /// The estimate: the sample is of so many texts, each compared with `others`, and the least similarity of
-    /// near ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
+    /// The estimate: the sample is of so many texts, each compared with `others`, and the least similarity of near
+    /// ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
     pub fn estimate(
         &self,
         [sampled_from, others]: [u64; 2],
@@ -434,7 +434,7 @@ impl Default for Known<'_> {
     }
 }
 
-/// Draws texts and compares them with all. None where there are no bits to compare, or verification does not go by a
+/// Samples texts and compares them with all. None where there are no bits to compare, or verification does not go by a
 /// Jaccard similarity. Texts have their numbers for ranks.
 pub(crate) fn estimate(
     verification: Verification,

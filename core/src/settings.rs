@@ -158,7 +158,7 @@ pub enum Generator {
         distance: u32,
         /// The share of the pairs within the distance to find.
         recall: Recall,
-        /// Where bits are flipped.
+        /// The bits that are flipped.
         flipped_bits: FlippedBits,
     },
     /// A query for each hash: block-permuted tables, exact (Manku, Jain & Das Sarma 2007).

@@ -202,7 +202,7 @@ class Clusters(unittest.TestCase):
             self.assertEqual(set(score.found_pairs(path, [])), {(2, 4), (2, 5), (4, 5)})
 
 
-class Told(unittest.TestCase):
+class Tables(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

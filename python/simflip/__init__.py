@@ -98,13 +98,13 @@ def dedup(
     what they say is joined. ``None`` or null is no text: its row is in no pair and is
     not kept. Gives a `Result`, whose numbers are rows of ``data``, from 0; ``result.apply(data)`` gives the kept rows.
 
-    ``against`` holds old texts in the same form: what has an old copy or is near an old text goes, and all old texts
-    stay. Pairs of old texts are not listed. Where a row of ``against`` is named, its number is ``len(data)`` more.
+    ``against`` holds reference texts in the same form: what has a copy among them or is near one goes, and all of them
+    stay. Pairs of reference texts are not listed. A row of ``against`` is named by its number and ``len(data)`` more.
 
     With ``out``, ``data`` names files and folders as ``simflip dedup`` takes them (WET, JSONL, Parquet, Arrow; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
     keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``boilerplate_by``,
-    ``settings``, ...). ``against``, one path or a list, names old files or results. Gives a `FolderResult`.
+    ``settings``, ...). ``against``, one path or a list, names reference files or results. Gives a `FolderResult`.
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"`` and
     ``keep_each="host"``.
@@ -238,8 +238,8 @@ def sketch(texts, *, column="text", progress=None, **settings):
     ``texts`` and ``settings`` are as for `dedup`. Columns: digest (16 bytes, the same for equal texts alone),
     text_bytes (uint64), features (uint32, distinct ones), and by the method:
 
-    both: hash (uint64, the SimHash), bits (``sketch_bytes`` bytes, what tells the resemblance of two texts), keys (a
-    list of uint32, one for each band).
+    both: hash (uint64, the SimHash), bits (``sketch_bytes`` bytes, which estimate the Jaccard similarity), keys (a list
+    of uint32, one for each band).
     simhash: hash (uint64), weights (64 bytes, signed: for each bit the sign of its sum and the root of its size).
     minhash: signature (a list of ``permutations`` uint32).
 
@@ -253,9 +253,9 @@ def join(sketches, *, against=None, progress=None, **settings):
 
     ``settings`` are those that `sketch` was given, and those of the search (``similarity``, ``distance``, ``verify``,
     ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``: each removed row and the row
-    that stays for it, or all near pairs with ``all_pairs=True``. With ``against``, sketches
-    of old texts, it is that of ``dedup(texts, against=reference_texts)``, and their rows come behind. What is judged by counted
-    features (``verify`` jaccard, containment or cosine) needs texts and is refused.
+    that stays for it, or all near pairs with ``all_pairs=True``. With ``against``, sketches of reference
+    texts, it is that of ``dedup(texts, against=reference_texts)``, and their rows come behind. What is verified by
+    counted features (``verify`` jaccard, containment or cosine) needs texts and is refused.
     """
     return _simflip.join(sketches, against, _options(settings), progress)
 

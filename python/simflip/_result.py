@@ -11,10 +11,10 @@ from simflip._keywords import kept_of
 class Result:
     """What became of some texts. It can be pickled and copied.
 
-    documents: a row for each row of the input, old documents left out: cluster (uint32; null for a document alone), size (uint32),
-    kept (bool), representative (uint32, the row that stays in its place, that of an old document perhaps; itself if it is kept),
-    similarity (float32, to that row; null for itself, and where the two were not compared). A row without text is not
-    kept, and the rest of it null.
+    documents: a row for each row of the input, reference documents left out: cluster (uint32; null for a document
+    alone), size (uint32), kept (bool), representative (uint32, the row that stays in its place, that of a reference
+    document perhaps; itself if it is kept), similarity (float32, to that row; null for itself, and where the two were
+    not compared). A row without text is not kept, and the rest of it null.
 
     pairs: near pairs, ascending: a and b (uint32, rows of the input, a < b; row ``i`` of ``against`` is
     ``len(result) + i``), distance (uint32, bits of 64 that differ; null for minhash), similarity (float32, at most 1),

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The row of the input of each document. Rows of old documents come behind those of new ones.
+/// The row of the input of each document. Rows of reference documents come behind those of new ones.
 #[derive(Default)]
 pub struct Rows {
     /// Rows so far.
@@ -113,7 +113,7 @@ pub fn clusters_table(members: &[(u32, u32, u32, bool)]) -> PyResult<Table> {
 /// The tables of a `Result`: of documents, of pairs and of clusters.
 type Tables = (Table, Table, Table);
 
-/// The table of documents says what became of each row of the input; old documents have none.
+/// The table of documents says what became of each row of the input; reference documents have none.
 fn documents_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> {
     let assignments = Assignments::new(outcome);
     let mut of_row: Vec<Option<DocumentAssignment>> = vec![None; new as usize];
@@ -141,7 +141,7 @@ fn documents_table(outcome: &Outcome, rows: &Rows, new: u32) -> PyResult<Table> 
     ])
 }
 
-/// The table of clusters names the members of clusters of two or more, old documents among them.
+/// The table of clusters names the members of clusters of two or more, reference documents among them.
 fn members_table(outcome: &Outcome, rows: &Rows) -> PyResult<Table> {
     let members = Cluster::all(outcome.clusters.len()).flat_map(|cluster| {
         let members = outcome.clusters.get(cluster);
@@ -249,7 +249,7 @@ impl<'py> Reading<'py> {
     }
 }
 
-/// Finds the near-duplicates of texts, and of these and those of `against`, which are old; `options` are typed as for
+/// Finds the near-duplicates of texts, and of these and the reference texts `against`; `options` are typed as for
 /// the command line. Gives tables, the report in JSON, and the words that close a run.
 ///
 /// # Errors
@@ -313,8 +313,8 @@ pub fn dedup_of_texts<'py>(
     Ok((tables, report, closing))
 }
 
-/// Runs `simflip dedup` with these arguments. Gives the numbers of documents, of those that can go, and of pieces of
-/// corruption, and what the program would print.
+/// Runs `simflip dedup` with these arguments. Gives the numbers of documents, of those that can go, and of corrupt
+/// sections, and what the program would print.
 ///
 /// # Errors
 /// `ValueError` for arguments without meaning, `OSError` for what cannot be read or written.

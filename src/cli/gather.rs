@@ -30,7 +30,7 @@ pub(crate) struct GatherArgs {
     #[arg(long, value_name = "START")]
     url: Option<String>,
 
-    /// Skip files longer than this, in MB, and report them as corruption [default: 128]
+    /// Skip files longer than this, in MB, and report them as corrupt [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000))]
     longest_document: Option<u32>,
 

@@ -264,8 +264,8 @@ impl SeenArgs {
         options
     }
 
-    /// Answers the pages of a file, and gives what reading it came to: a page that is not answered is corruption as
-    /// well.
+    /// Answers the pages of a file, and gives what reading it came to: a page that is not answered counts as
+    /// corrupt as well.
     fn file(
         &self,
         input: &Input,

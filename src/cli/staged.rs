@@ -117,8 +117,8 @@ struct MachineArgs {
 /// The sketches of earlier documents.
 #[derive(Debug, clap::Args)]
 struct AgainstArgs {
-    /// Folder of the sketches of old documents, made with the same settings, and the same for join, cluster and apply;
-    /// repeatable
+    /// Folder of the sketches of reference documents, made with the same settings, and the same for join, cluster and
+    /// apply; repeatable
     #[arg(long, value_name = "DIR")]
     against: Vec<PathBuf>,
 }
@@ -143,7 +143,7 @@ pub(crate) struct JoinArgs {
     sketches: PathBuf,
 
     #[command(flatten)]
-    old: AgainstArgs,
+    reference: AgainstArgs,
 
     #[command(flatten)]
     order: OrderArgs,
@@ -159,20 +159,20 @@ pub(crate) struct JoinArgs {
 impl JoinArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, work: WorkArgs { threads, quiet } } = self.machine;
-        let (sketches, against) = (self.sketches, self.old.against);
+        let (sketches, against) = (self.sketches, self.reference.against);
         let grouping = self.order.grouping(&sketches)?;
         let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
         let joined = staged::join(&job, self.shard, &Bars::new(quiet))?;
-        let old = match joined.old {
+        let reference = match joined.reference_documents {
             0 => String::new(),
-            old => format!(" against {}", counted(old, "reference document", "reference documents")),
+            number => format!(" against {}", counted(number, "reference document", "reference documents")),
         };
         let documents = counted(joined.documents, "document", "documents");
         let copies = counted(joined.exact_duplicates, "is an exact duplicate", "are exact duplicates");
         let bands = counted(joined.bands, "band", "bands");
         let compared = counted(joined.statistics.compared, "pair", "pairs");
         let found = counted(joined.pairs, "near pair", "near pairs");
-        let mut text = format!("{documents}{old}, of which {copies}. {bands} joined: ");
+        let mut text = format!("{documents}{reference}, of which {copies}. {bands} joined: ");
         text += &format!("{compared} compared, {found} found.");
         if joined.statistics.left_out > 0 {
             let pairs = counted(joined.statistics.left_out, "pair", "pairs");
@@ -252,7 +252,7 @@ pub(crate) struct ClusterArgs {
     sketches: PathBuf,
 
     #[command(flatten)]
-    old: AgainstArgs,
+    reference: AgainstArgs,
 
     #[command(flatten)]
     groups: GroupingArgs,
@@ -268,7 +268,7 @@ pub(crate) struct ClusterArgs {
 impl ClusterArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, work: WorkArgs { threads, quiet } } = self.machine;
-        let (sketches, against) = (self.sketches, self.old.against);
+        let (sketches, against) = (self.sketches, self.reference.against);
         let grouping = self.groups.grouping(&sketches)?;
         let verification = staged::settings_of(&sketches)?.verification;
         let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
@@ -303,7 +303,7 @@ pub(crate) struct ApplyArgs {
     sketches: PathBuf,
 
     #[command(flatten)]
-    old: AgainstArgs,
+    reference: AgainstArgs,
 
     /// The input files that were sketched, or some of them
     #[arg(required = true, value_name = "INPUT")]
@@ -352,7 +352,7 @@ impl ApplyArgs {
         let grouping = self.groups.grouping(&self.sketches)?;
         let job = staged::ApplyJob {
             sketches: self.sketches,
-            against: self.old.against,
+            against: self.reference.against,
             inputs: expand_patterns(&self.inputs)?,
             out: self.out,
             grouping,

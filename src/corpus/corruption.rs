@@ -54,7 +54,7 @@ pub enum CorruptionKind {
 }
 
 impl CorruptionKind {
-    /// The number of documents that a piece of this kind costs, in a record or not; none where nobody can tell.
+    /// The number of documents that a section of this kind costs, in a record or not; none where nobody can tell.
     fn documents(self, of_record: bool) -> Option<u64> {
         match self {
             Self::BadName => Some(0),
@@ -255,7 +255,7 @@ pub struct FileReading {
     /// Documents that the crawler cut, or whose body breaks off.
     #[serde(default)]
     pub truncated: u64,
-    /// Lines and rows whose text is null: no documents, and no corruption.
+    /// Lines and rows whose text is null: no documents, and not corrupt.
     pub without_text: u64,
     /// Records of WARC at the end of the file without the line ends that belong behind them.
     #[serde(default)]
@@ -270,7 +270,7 @@ pub struct FileReading {
     #[serde(default)]
     pub(crate) with_url: u64,
     /// Records that hold a document in a form that is not read: WARC `response` and `resource`, from which no text
-    /// was taken. No documents, and no corruption.
+    /// was taken. No documents, and not corrupt.
     pub unread: u64,
     /// Documents whose text was taken from what a server sent.
     pub extracted: u64,
@@ -320,8 +320,8 @@ impl TryFrom<String> for TextSum {
 }
 
 impl FileReading {
-    /// The corruption in lines for a person: a line for the pieces that are alike, the first of these, and how many
-    /// more there are. None without corruption. Records without a text have one warning for all files.
+    /// The corruption in lines for a person: a line for the sections that are alike, the first of these, and how
+    /// many more there are. None without corruption. Records without a text have one warning for all files.
     pub fn corruption_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Corruption, u64)> = Vec::new();
         for piece in self.corruption.iter().filter(|piece| piece.kind != CorruptionKind::NoText) {

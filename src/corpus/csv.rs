@@ -82,7 +82,7 @@ impl CsvHeader {
         self.texts(fields).is_ok()
     }
 
-    /// Reads a record. `strict` calls corruption what is repaired otherwise: bytes that are no UTF-8.
+    /// Reads a record. `strict` calls corrupt what is repaired otherwise: bytes that are no UTF-8.
     ///
     /// # Errors
     /// The kind of corruption and what was found.
@@ -306,7 +306,7 @@ mod tests {
                     }
                 }
             };
-            // An open quote takes in whatever follows there, and is corruption here.
+            // An open quote takes in whatever follows there, and is corrupt here.
             prop_assert_eq!(&ours[..], &theirs[..theirs.len() - usize::from(is_open)]);
         }
     }

@@ -1,4 +1,4 @@
-//! Panics of decoders become corruption.
+//! Panics of decoders count as corruption.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if a panic of this thread becomes corruption or an error, so that a panic hook may keep silent about it: the
+/// True if a panic of this thread counts as corruption or an error, so that a panic hook may keep silent about it: the
 /// decoder of Parquet panics on some corrupt files.
 pub fn panic_is_corruption() -> bool {
     GUARDED.get()

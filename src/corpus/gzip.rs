@@ -165,7 +165,7 @@ impl GzipSource {
         }
         let zeros = bytes.iter().take_while(|&&b| b == 0).count();
         if zeros > 0 {
-            // Padding behind the last member, or between two: no data, no corruption.
+            // Padding behind the last member, or between two: no data, and not corrupt.
             self.window.consume(zeros);
             return true;
         }

@@ -342,7 +342,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
         Error::io(&folder, io::Error::new(error.kind(), message))
     };
     let (stored, mut file) = Unfinished::private_file(&folder.join(SPOOLED)).map_err(io)?;
-    // A stream that breaks off is corruption; a folder that is full is not.
+    // A stream that breaks off is corrupt; a folder that is full is not.
     let mut buffer = vec![0; 1 << 16];
     let failed = loop {
         match stream.read(&mut buffer) {

@@ -200,7 +200,7 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
 
-/// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls corruption what is
+/// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls corrupt what is
 /// repaired otherwise.
 ///
 /// # Errors
@@ -386,7 +386,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 }
 
-/// Reads a line; none where its text is null, unless `strict` calls that corruption. What is odd in it is repaired,
+/// Reads a line; none where its text is null, unless `strict` calls that corrupt. What is odd in it is repaired,
 /// unless `strict` forbids: bytes that are no UTF-8, halves of surrogate pairs, and numbers that JSON has not.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //! or Zstandard; and Parquet and Arrow.
 //!
 //! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
-//! a file while the others work on the blocks before. What happens to corruption? It is counted, skipped
+//! a file while the others work on the blocks before. What happens to corrupt input? It is counted, skipped
 //! and named ([`Corruption`]), and never ends a run; [`CorruptionKind`] says what is lost by each
 //! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents.
 

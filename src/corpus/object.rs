@@ -1,8 +1,8 @@
 //! Objects in stores and on web servers, read by ranges of bytes; [`put`] writes them.
 //!
 //! An object is pinned to the version in which it was found: one of another version is a failure. `object_store` asks
-//! again for what fails. The reader notes what still fails at the object ([`Object::failure`]), since it is no
-//! corruption of the object.
+//! again for what fails. The reader notes what still fails at the object ([`Object::failure`]), since the
+//! object is not corrupt.
 
 mod put;
 

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// The rules for input that is odd, but can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRules {
-    /// Text that is not UTF-8, or holds half a surrogate pair, is corruption. Without, what cannot be read of it
+    /// Text that is not UTF-8, or holds half a surrogate pair, is corrupt. Without, what cannot be read of it
     /// is U+FFFD, as browsers have it, and the document counts as repaired.
     pub strict: bool,
     /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). So much
@@ -39,7 +39,7 @@ pub struct ReadOptions {
     /// Decoded bytes a thread takes at once. No result depends on it.
     pub block_bytes: usize,
     /// The longest text of a WET record or Parquet row, and the longest line of JSON, that is read, in bytes.
-    /// What is longer is corruption. This much memory may be needed per thread and per open file.
+    /// What is longer counts as corrupt. This much memory may be needed per thread and per open file.
     pub record_cap: usize,
     /// The names of the JSON fields, and of the Parquet columns; a column in a group is named `group.column`.
     pub fields: JsonlFields,

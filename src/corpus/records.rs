@@ -81,7 +81,7 @@ impl Format {
     }
 }
 
-/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be corruption in
+/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be corrupt in
 /// a copy. 0 if there is no such member.
 pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     let (header, content) =
@@ -94,7 +94,7 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
 
 impl ReadInput<'_> {
     /// The content of a record in `bytes` and its place, or corruption that only a close look shows; none where it has
-    /// no text. A document for which there is no `room` is corruption.
+    /// no text. A document for which there is no `room` counts as corrupt.
     pub fn content<'b>(
         &self,
         span: &Span,
@@ -164,7 +164,7 @@ fn is_plain_text(content_type: &str) -> bool {
     media.trim().eq_ignore_ascii_case("text/plain")
 }
 
-/// A text with U+FFFD for what is no UTF-8 of it, unless that is corruption.
+/// A text with U+FFFD for what is no UTF-8 of it, unless that counts as corrupt.
 ///
 /// # Errors
 /// The corruption.

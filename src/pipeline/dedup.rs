@@ -95,7 +95,7 @@ fn write(
     stages: &Stages<'_>,
 ) -> Result<Findings> {
     let mut is_kept = outcome.kept_mask();
-    // What becomes of old documents is not asked.
+    // What becomes of reference documents is not asked.
     is_kept.truncate(outcome.new);
     let mut kept_of_files = vec![0; read.new_files];
     let [mut kept_bytes, mut removed_text_bytes] = [0, 0];
@@ -213,7 +213,7 @@ pub(crate) struct FileFindings {
     pub lost: Vec<corpus::Corruption>,
     /// The boilerplate that was left out.
     pub boilerplate: Option<BoilerplateReport>,
-    /// The effect of old documents.
+    /// The effect of reference documents.
     pub against: Option<AgainstReport>,
     /// A warning of documents without a score.
     pub scores: Option<String>,
@@ -224,8 +224,8 @@ pub(crate) struct FileFindings {
 }
 
 impl FileFindings {
-    /// The findings of new files, of each of which so many documents stay, and of old ones behind them: by what reading
-    /// them came to, by what sources other than files lose, and by the files of kept documents.
+    /// The findings of new files, of each of which so many documents stay, and of reference files behind them: by what
+    /// reading them came to, by what sources other than files lose, and by the files of kept documents.
     pub fn new(
         inputs: &[Input],
         read: Vec<corpus::FileReading>,
@@ -247,13 +247,14 @@ impl FileFindings {
         first_messages(&self.lost).for_each(|line| progress.note(&line));
     }
 
-    /// With the effect of old documents, if the job has any.
+    /// With the effect of reference documents, if the job has any.
     pub fn against(self, job: &Job, both: u64, counts: impl FnOnce() -> AgainstReport) -> Self {
-        let old = || self.read[self.new_files..].iter().map(|file| file_row(file, file.documents)).collect();
+        let reference =
+            || self.read[self.new_files..].iter().map(|file| file_row(file, file.documents)).collect();
         let against = (!job.against.is_empty()).then(|| AgainstReport {
             named: job.against.clone(),
             both,
-            files: old(),
+            files: reference(),
             ..counts()
         });
         Self { against, ..self }
@@ -484,7 +485,7 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
     Ok(())
 }
 
-/// The first pieces of what was lost, and how many more there are; the report lists more.
+/// Messages on the first losses, and on how many more there are; the report lists more.
 pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item = String> + '_ {
     const LISTED: usize = 20;
     let more = (lost.len() > LISTED).then(|| {
@@ -494,7 +495,7 @@ pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item 
     lost.iter().take(LISTED).map(ToString::to_string).chain(more)
 }
 
-/// Counts the effect of old documents on new ones.
+/// Counts the effect of reference documents on new ones.
 pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
     let digest = |document| collection.facts(document).digest;
     let reference_texts: HashSet<u128> =
@@ -508,9 +509,9 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
         .filter(|(_, kept)| outcome.is_reference(**kept));
     let (mut exact, mut all, mut clusters, mut documents_in_clusters) = (0, 0, 0, 0);
     for (members, _) in by_reference {
-        let (members, old) = members.split_at(new(members));
+        let (members, references) = members.split_at(new(members));
         clusters += 1;
-        documents_in_clusters += old.len() as u64;
+        documents_in_clusters += references.len() as u64;
         let go = || members.iter().filter(|&&member| !outcome.is_also_kept(member));
         all += go().count() as u64;
         exact += go().filter(|&&member| reference_texts.contains(&digest(member))).count() as u64;

@@ -26,13 +26,13 @@ use std::sync::Arc;
 
 /// The documents of a corpus without their texts: names and places, and what was kept of each.
 pub struct ReadDocuments {
-    /// The files, in the order that numbers them: new ones, then old ones.
+    /// The files, in the order that numbers them: new ones, then those of the reference set.
     pub inputs: Vec<Input>,
     /// Number of files that are new.
     pub new_files: usize,
     /// The outcome of reading each file.
     pub files: Vec<FileReading>,
-    /// All documents, in order of files and rows, so that old ones come last.
+    /// All documents, in order of files and rows, so that those of the reference set come last.
     pub documents: DocumentTable,
     /// The sketches and facts of each, in the same order.
     pub collection: Collection,
@@ -44,7 +44,7 @@ pub struct ReadDocuments {
     pub languages: Languages,
     /// Documents whose record id an earlier document has already.
     pub repeated_ids: HashSet<Document>,
-    /// Files that were named as new and as old, and are old.
+    /// Files that were named as new and for the reference set, and belong to this.
     pub both: u64,
     /// Entries of the folders that were not read.
     pub not_read: PassedOver,
@@ -153,8 +153,8 @@ impl ReadDocuments {
     /// some is named. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
-    /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, which
-    /// is no corruption of the object.
+    /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, though
+    /// the object is not corrupt.
     pub fn read(
         inputs: Vec<Input>,
         new_files: usize,
@@ -240,7 +240,7 @@ impl ReadDocuments {
         self.documents.len()
     }
 
-    /// Number of new documents, which come before the old ones.
+    /// Number of new documents, which come before those of the reference set.
     pub fn new_documents(&self) -> usize {
         self.documents.before(self.new_files as u32)
     }
@@ -250,7 +250,7 @@ impl ReadDocuments {
         self.documents.id(document).shard as usize
     }
 
-    /// True if a document is an old one.
+    /// True if a document is of the reference set.
     pub fn is_reference(&self, document: Document) -> bool {
         self.shard_of(document) >= self.new_files
     }
@@ -317,7 +317,7 @@ pub struct NamedDocument<'a> {
     pub at: DocId,
     /// Where it is stored.
     pub place: Place,
-    /// True if it is an old one.
+    /// True if it is of the reference set.
     pub is_reference: bool,
 }
 

@@ -104,7 +104,7 @@ impl Default for Writes {
 pub struct Job {
     /// Files and folders; `-` is standard input.
     pub inputs: Vec<PathBuf>,
-    /// Files, folders and earlier results whose documents are old: see
+    /// Files, folders and earlier results whose documents are the reference set: see
     /// [`Context::against`](simflip_core::dedup::Context::against). Of a result, the documents that it kept.
     pub against: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
@@ -295,7 +295,7 @@ pub(crate) fn spare_inputs(job: &Job, inputs: &[Input]) -> Result<()> {
 /// Tells at once what was odd in files, of which so many are new.
 ///
 /// # Errors
-/// If there is no new document, or no old one in old files.
+/// If there is no new document, or no document in the files of the reference set.
 pub(crate) fn check_documents(read: &[FileReading], new_files: usize, progress: &dyn Progress) -> Result<()> {
     messages::odd_input_warnings(read).iter().for_each(|line| progress.note(line));
     let (new, old) = read.split_at(new_files);
@@ -309,10 +309,10 @@ pub(crate) fn check_documents(read: &[FileReading], new_files: usize, progress: 
     Ok(())
 }
 
-/// New files and old ones.
+/// New files and those of the reference set.
 #[derive(Clone, Debug)]
 pub(crate) struct Against {
-    /// The new ones, then the old ones.
+    /// The new ones, then those of the reference set.
     pub inputs: Vec<Input>,
     pub new_files: usize,
     /// Files that were named as both.
@@ -320,10 +320,10 @@ pub(crate) struct Against {
     pub passed_over: PassedOver,
 }
 
-/// The files of a job, new ones and old ones.
+/// The files of a job, new ones and those of the reference set.
 ///
 /// # Errors
-/// If one that was named does not exist, if there are no new ones, or no old ones where these are asked for.
+/// If one that was named does not exist, if there are no new ones, or none of a reference set that is asked for.
 pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     corpus::check_exist(job.inputs.iter().chain(&job.against))?;
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
@@ -365,7 +365,7 @@ fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     corpus::check_fields(inputs, &grouped(job.read_options(), by.as_ref()), &others)
 }
 
-/// Puts the old files of a job behind its new ones. A file that is named as both is old.
+/// Puts the reference files of a job behind its new ones. A file that is named as both is a reference file.
 fn add_reference_set(
     job: &Job,
     mut inputs: Vec<Input>,

@@ -20,7 +20,7 @@ pub struct ShownDocument {
     pub url: String,
     /// Its name in warnings.
     pub name: String,
-    /// True if it is an old one.
+    /// True if it is of the reference set.
     pub is_reference: bool,
     /// Where it stands, where it is stored, and the digest of its text.
     at: (DocId, Place),

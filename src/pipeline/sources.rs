@@ -86,7 +86,7 @@ pub(crate) fn scores_of_files<'i>(named: &[PathBuf], files: impl IntoIterator<It
             **path == input.path || real.as_ref().is_some_and(|real| input.stored().starts_with(real))
         })
     };
-    // Every new file comes from a path that was named; among old ones the order is theirs.
+    // Every new file comes from a path that was named; among reference files the order is theirs.
     files.into_iter().map(|input| score_of_place(place(input))).collect()
 }
 

@@ -27,7 +27,7 @@ pub struct TextJob<'a, T> {
     /// The texts; a document's number is its place here. Of texts that came in batches, those that the report may show:
     /// the first ones.
     pub texts: &'a [T],
-    /// Texts from this number on are old: new ones are held against them, and they stay whatever is found, see
+    /// Texts from this number on are the reference set: new ones are compared with them, and all of them stay, see
     /// [`Context::against`]. `usize::MAX` if there are none.
     pub first_reference: usize,
     /// The URL of each text, for `keep = shortest-url` and the report; texts beyond the last have none.

@@ -135,14 +135,14 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
     inspection.same("kept and removed documents", corpus.documents, documents);
     let duplicates = outcome.exact_duplicates.saturating_add(outcome.near_duplicates);
     inspection.same("exact duplicates and near-duplicates", outcome.removed, duplicates);
-    // Old documents stay all of them, and where there is one, no new one does, unless several of a cluster stay.
-    let (old, by_reference) =
+    // All reference documents stay, and where there is one, no new document does, unless several of a cluster stay.
+    let (references, by_reference) =
         report.against.as_ref().map_or((0, 0), |it| (it.documents_in_clusters, it.clusters));
-    let stay = old.saturating_add(outcome.clusters.saturating_sub(by_reference));
+    let stay = references.saturating_add(outcome.clusters.saturating_sub(by_reference));
     let beside_kept = outcome.documents_in_clusters.saturating_sub(stay);
     if let Some(against) = &report.against {
         let files = sum(against.files.iter().map(|file| file.documents));
-        inspection.same("documents of all old files", against.documents, files);
+        inspection.same("documents of all reference files", against.documents, files);
     }
     match &report.settings {
         Some(settings) if !settings.quota.is_one() => {

@@ -382,7 +382,7 @@ fn unread() -> &'static str {
     }
 }
 
-/// Warnings of input that is odd, but no corruption: repaired texts, and texts that are null.
+/// Warnings of input that is odd, but not corrupt: repaired texts, and texts that are null.
 pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
     let warning = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
         let total: u64 = files.clone().into_iter().map(count).sum();
@@ -623,8 +623,8 @@ pub fn why_none(read: &[FileReading]) -> String {
     let corrupt = read.iter().map(|file| file.corrupt).sum();
     match read.iter().flat_map(|file| &file.corruption).next() {
         Some(first) => {
-            let pieces = counted(corrupt, "corrupt section", "corrupt sections");
-            format!("{files} read, {pieces}; the first: {first}")
+            let sections = counted(corrupt, "corrupt section", "corrupt sections");
+            format!("{files} read, {sections}; the first: {first}")
         }
         None => match odd_input_warnings(read).first() {
             Some(odd) => format!("{files} read, and there is no document. {odd}"),
@@ -982,7 +982,7 @@ pub fn closing(report: &Report) -> String {
     text
 }
 
-/// A sentence on the effect of old documents on new ones.
+/// A sentence on the effect of reference documents on new ones.
 pub fn reference_message(against: &AgainstReport) -> String {
     let AgainstReport { exact, near, documents, files, .. } = against;
     // Texts in memory are of no file.

@@ -51,9 +51,9 @@ pub struct Report {
     pub frequencies: Option<PathBuf>,
     /// The boilerplate that was left out, if some was.
     pub boilerplate: Option<BoilerplateReport>,
-    /// The input, without old documents.
+    /// The input, without reference documents.
     pub corpus: Corpus,
-    /// The old documents that the new ones were held against, if any were.
+    /// The reference set that the new documents were compared with, if there was one.
     pub against: Option<AgainstReport>,
     /// The outcome.
     pub outcome: Outcome,
@@ -79,7 +79,7 @@ pub struct Report {
     pub memory: Option<MemoryReport>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
-    /// The search and its counts, as data; none in reports of schema 1.
+    /// The search and its counts, as data.
     pub searched: Option<Searched>,
     /// The counts of verification, if there was one.
     pub verified: Option<Verified>,
@@ -190,23 +190,23 @@ pub struct GroupBoilerplate {
     pub share: BoilerplateShare,
 }
 
-/// The old documents that new ones were held against. They are counted nowhere else but among pairs and in clusters.
+/// The reference set that new documents were compared with. It is counted nowhere else but among pairs and in clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgainstReport {
-    /// The inputs that were named as old, in the order in which they were named.
+    /// The inputs that were named for it, in the order in which they were named.
     pub named: Vec<PathBuf>,
-    /// Old documents.
+    /// Reference documents.
     pub documents: u64,
-    /// New documents that can go and whose very text an old one has.
+    /// New documents that can go and whose very text a reference document has.
     pub exact: u64,
-    /// Other new documents that can go because an old one stays for them.
+    /// Other new documents that can go because a reference document stays for them.
     pub near: u64,
-    /// Clusters with an old document.
+    /// Clusters with a reference document.
     pub clusters: u64,
-    /// Old documents in them.
+    /// Reference documents in them.
     pub documents_in_clusters: u64,
-    /// Files that were named as new ones, too; they are old.
+    /// Files that were named as new ones, too; they are of the reference set.
     pub both: u64,
     /// One row per file.
     pub files: Vec<FileRow>,
@@ -440,7 +440,7 @@ pub struct Outcome {
     pub pairs_written: u64,
     /// Clusters of two or more documents.
     pub clusters: u64,
-    /// Documents in them, old ones among them.
+    /// Documents in them, those of the reference set among them.
     pub documents_in_clusters: u64,
 }
 
@@ -448,7 +448,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
-    /// `simhash` or `minhash`; in reports of schema 1 `psm`, `bphs` or `minhash`.
+    /// `simhash` or `minhash`.
     pub name: String,
     /// The meaning of `similarity` in pairs, such as "Jaccard similarity of 5-word shingles".
     pub similarity: String,
@@ -618,7 +618,7 @@ pub struct PairSample {
     pub others: Vec<OtherScore>,
 }
 
-/// The judgement of another method on a pair.
+/// The score that another method gives a pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OtherScore {
     /// The method.
@@ -894,10 +894,10 @@ impl Report {
         Self::read_json(&path)
     }
 
-    /// The rows of all files that were read, new ones and old ones.
+    /// The rows of all files that were read, new ones and those of the reference set.
     pub fn all_files(&self) -> Vec<FileRow> {
-        let old = self.against.iter().flat_map(|against| &against.files);
-        self.files.iter().chain(old).cloned().collect()
+        let reference = self.against.iter().flat_map(|against| &against.files);
+        self.files.iter().chain(reference).cloned().collect()
     }
 
     /// The fields that documents were read from, of which the report has that of texts, where `given` names no other.

@@ -31,14 +31,14 @@ use std::path::{Path, PathBuf};
 /// The outcome of the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clustered {
-    /// Documents of all sketches, old ones left out.
+    /// Documents of all sketches, reference documents left out.
     pub documents: u64,
-    /// Old documents.
+    /// Reference documents.
     #[serde(default)]
-    pub old: u64,
+    pub reference_documents: u64,
     /// Clusters of two documents or more, one of them new.
     pub clusters: u64,
-    /// Documents in them, old ones among them.
+    /// Documents in them, reference documents among them.
     pub in_clusters: u64,
     /// Documents of the largest one.
     pub largest: u64,
@@ -202,7 +202,7 @@ fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result
     }
     let mut counts = Clustered {
         documents: folder.new_documents(),
-        old: folder.reference_documents(),
+        reference_documents: folder.reference_documents(),
         compared: store.compared(),
         statistics: statistics.and(more),
         recall_estimate,
@@ -323,7 +323,7 @@ fn found(edges: &Edges, later: &[buckets::Edge]) -> Result<impl Iterator<Item = 
 
 /// The documents of each text.
 struct Texts<'a> {
-    /// ExactDuplicates, each behind the best document of its text, ascending.
+    /// Exact duplicates, each behind the best document of its text, ascending.
     by_text: &'a [(Rank, Rank)],
     /// The number of reference documents, which have the first ranks.
     reference: u32,
@@ -350,14 +350,15 @@ impl<'a> Texts<'a> {
     /// The number of documents of a text, and of reference documents among them, which come first.
     fn sizes(&self, best: Rank) -> [u64; 2] {
         let copies = self.copies(best);
-        let old = copies.partition_point(|&(_, copy)| copy.number() < self.reference);
-        [1 + copies.len() as u64, u64::from(best.number() < self.reference) + old as u64]
+        let references = copies.partition_point(|&(_, copy)| copy.number() < self.reference);
+        [1 + copies.len() as u64, u64::from(best.number() < self.reference) + references as u64]
     }
 
     /// The number of pairs of documents that are not both reference documents: of each text, and of texts that are
     /// near.
     fn pairs(&self, mut near: impl Iterator<Item = Result<buckets::Edge>>) -> Result<u64> {
-        let pairs = |[all, old]: [u64; 2]| (all * (all - 1) - old * old.saturating_sub(1)) / 2;
+        let pairs =
+            |[all, references]: [u64; 2]| (all * (all - 1) - references * references.saturating_sub(1)) / 2;
         let within: u64 = self.copied().map(|best| pairs(self.sizes(best))).sum();
         near.try_fold(within, |sum, edge| {
             let [a, b] = edge.map(|edge| [edge.document, edge.leader])?.map(|best| self.sizes(best));
@@ -453,7 +454,7 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
     inspection.fact("sketches", &header.sketches);
     inspection.fact("pairs", pairs);
     let (mut reader, mut record) = (body.reader()?, [0; Edge::WIDTH]);
-    let documents = header.counts.old.saturating_add(header.counts.documents);
+    let documents = header.counts.reference_documents.saturating_add(header.counts.documents);
     for at in 0..pairs {
         reader.fill(&mut record)?;
         let Edge { later, earlier, similarity, .. } = Edge::of(&record);
@@ -476,8 +477,8 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("kept documents", header.grouping.keep_rule());
     inspection.fact("sketches", &header.sketches);
     inspection.fact("documents", counts.documents);
-    if counts.old > 0 {
-        inspection.fact("old documents", counts.old);
+    if counts.reference_documents > 0 {
+        inspection.fact("reference documents", counts.reference_documents);
     }
     inspection.fact("clusters of two documents or more", counts.clusters);
     inspection.fact("documents in clusters", counts.in_clusters);
@@ -489,7 +490,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
         reader.read_exact(&mut record).map_err(|error| Error::io(path, error))?;
         let assignment = Assignment::of(&record);
         removed += u64::from(assignment.representative != assignment.document);
-        let documents = counts.old.saturating_add(counts.documents);
+        let documents = counts.reference_documents.saturating_add(counts.documents);
         let is_right = assignment.document.max(assignment.representative) < documents
             && (!assignment.also_kept || assignment.representative == assignment.document)
             && (assignment.document < counts.documents || assignment.representative == assignment.document)

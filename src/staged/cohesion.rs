@@ -15,14 +15,14 @@ use simflip_core::id::{Cluster, Document, Id, Rank};
 use simflip_core::settings::Measure;
 use simflip_core::similarity::{Anchor, ComparedDocument};
 
-/// The effect of old documents in clusters.
+/// The effect of reference documents in clusters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceCounts {
-    /// Clusters with an old document.
+    /// Clusters with a reference document.
     pub clusters: u64,
-    /// Old documents in them.
+    /// Reference documents in them.
     pub members: u64,
-    /// New documents that go for an old one.
+    /// New documents that go for a reference document.
     pub removed: u64,
 }
 
@@ -43,15 +43,15 @@ struct MeasuredDocument {
 pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFindings, ReferenceCounts)> {
     let settings = &joining.folder.settings;
     let (measure, floor) = settings.cohesion();
-    let (mut found, mut old) = (ClusterFindings::new((measure, floor)), ReferenceCounts::default());
+    let (mut found, mut references) = (ClusterFindings::new((measure, floor)), ReferenceCounts::default());
     let mut members = Vec::with_capacity((assignments.len() / Assignment::WIDTH as u64) as usize);
     for assignment in assignments_of(assignments, 0..u64::MAX)? {
         let Assignment { document, representative, cluster, similarity, also_kept, .. } = assignment?;
         in_range(assignments.path(), document.max(representative), joining.folder.documents())?;
         let (is_removed, is_reference) = (document != representative, joining.folder.is_reference(document));
-        old.clusters += u64::from(is_reference && !is_removed && !also_kept);
-        old.members += u64::from(is_reference);
-        old.removed += u64::from(is_removed && joining.folder.is_reference(representative));
+        references.clusters += u64::from(is_reference && !is_removed && !also_kept);
+        references.members += u64::from(is_reference);
+        references.removed += u64::from(is_removed && joining.folder.is_reference(representative));
         members.push(MeasuredDocument {
             cluster: cluster as u32,
             document: document as u32,
@@ -74,7 +74,7 @@ pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFin
         cohesion.lost = cluster.iter().map(|member| member.lost).fold(Lost::default(), Lost::with);
         found.add(Cluster::new(cluster[0].cluster), document(&cluster[0]), &others, cohesion);
     }
-    Ok((found, old))
+    Ok((found, references))
 }
 
 /// Compares the documents of each cluster with its first one, by a measure if there is one, as many at a time as there

@@ -452,7 +452,7 @@ impl StagedRun<'_> {
         let files = FileFindings::new(inputs, files_read, &kept, counted.origins, written);
         files.report_lost(stages.progress());
         let files = files.against(job, *both, || AgainstReport {
-            documents: clustered.old,
+            documents: clustered.reference_documents,
             exact: clustered.duplicates_of_reference,
             near: of_reference.removed - clustered.duplicates_of_reference,
             clusters: of_reference.clusters,
@@ -525,8 +525,8 @@ impl StagedRun<'_> {
         Ok(Some(counted))
     }
 
-    /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order; the
-    /// languages are those of new documents.
+    /// Sketches new files and reference files, each into a folder, and tells what reading them came to, in their order;
+    /// the languages are those of new documents.
     fn sketch(&self, boilerplate: Option<Arc<Boilerplate>>, stages: &Stages<'_>) -> Result<(Read, Folder)> {
         let Self { watching, plan, .. } = self;
         let Against { inputs, new_files, passed_over, .. } = &plan.files;

@@ -60,7 +60,7 @@ pub struct Joined {
     /// Documents of all sketches, reference documents left out.
     pub documents: u64,
     /// Reference documents.
-    pub old: u64,
+    pub reference_documents: u64,
     /// New documents whose text stands in a better document, or in a reference document.
     pub exact_duplicates: u64,
     /// Bands of this part.
@@ -161,7 +161,7 @@ impl<'a> Joining<'a> {
         let store = self.store()?;
         let mut joined = Joined {
             documents: self.folder.new_documents(),
-            old: self.folder.reference_documents(),
+            reference_documents: self.folder.reference_documents(),
             exact_duplicates: self.exact_duplicates.of_new(self.reference()),
             bands: 0,
             there: 0,

@@ -113,7 +113,7 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
 /// The places of all documents.
 #[derive(Debug)]
 pub enum Order {
-    /// So many old documents come first, and then so many new ones, both in the order of their numbers.
+    /// So many reference documents come first, and then so many new ones, both in the order of their numbers.
     ByNumber { old: u32, new: u32 },
     /// The rank of each document, and the document of each rank.
     Ranked(Vec<Rank>, Vec<u32>),

@@ -106,7 +106,7 @@ pub struct Rates {
     pub sketch: f64,
     /// To join a document.
     pub join: f64,
-    /// To hold a document against one that is sampled.
+    /// To compare a document with one that is sampled.
     pub recall_estimate: f64,
     /// To cluster a document, the recall estimate aside.
     pub cluster: f64,

@@ -54,7 +54,7 @@ pub fn check_reading(path: &Path) -> Result<Inspection> {
     let paths: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
     show_inputs(&mut inspection, &paths);
     inspection.fact("documents", files.iter().map(|file| file.documents).sum::<u64>());
-    inspection.fact("corrupt", files.iter().map(|file| file.corrupt).sum::<u64>());
+    inspection.fact("corrupt sections", files.iter().map(|file| file.corrupt).sum::<u64>());
     inspection.fact("languages", languages.each().count());
     Ok(inspection)
 }

@@ -254,8 +254,8 @@ struct Made {
 }
 
 /// Sketches these files, with so much memory for the documents of each thread, passing over what is there already, and
-/// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened is
-/// corruption, and has no sketches.
+/// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened
+/// counts as corrupt, and has no sketches.
 pub(super) fn sketch_files(
     job: &SketchJob,
     inputs: &[Input],

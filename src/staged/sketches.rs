@@ -340,8 +340,8 @@ impl Columns {
 /// Documents of which columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
-/// All files of sketches of a folder, in order of the paths of their first inputs. Behind them are those of old
-/// documents, if new ones are held against such. Documents are numbered through all files, as results number them.
+/// All files of sketches of a folder, in order of the paths of their first inputs. Behind them are those of a
+/// reference set, if new documents are compared with one. Documents are numbered through all files, as in results.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder.
@@ -377,7 +377,7 @@ impl Folder {
         Self::open_against(folder, &[])
     }
 
-    /// Opens the sketches of a folder, and those of folders of old documents.
+    /// Opens the sketches of a folder, and those of folders of reference documents.
     pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
         let mut of_reference = Vec::new();
         for old in old {
@@ -408,7 +408,7 @@ impl Folder {
             if at == new_files {
                 names.push_str("against these\n");
             }
-            // Old documents may have been read in another way.
+            // Reference documents may have been read in another way.
             let fits = header.settings == settings && (at >= new_files || header.reading == reading);
             if !fits {
                 let expected = format!("those of {}", first.path().display());
@@ -464,22 +464,22 @@ impl Folder {
         sketched_bytes(self.files.len(), self.inputs.len())
     }
 
-    /// Number of all documents, old ones among them.
+    /// Number of all documents, reference documents among them.
     pub fn documents(&self) -> u64 {
         self.starts[self.files.len()]
     }
 
-    /// Number of new documents, and of the first old one.
+    /// Number of new documents, and of the first reference document.
     pub fn new_documents(&self) -> u64 {
         self.starts[self.new_files]
     }
 
-    /// Number of old documents.
+    /// Number of reference documents.
     pub fn reference_documents(&self) -> u64 {
         self.documents() - self.new_documents()
     }
 
-    /// True if a document is an old one.
+    /// True if a document is of the reference set.
     pub fn is_reference(&self, document: u64) -> bool {
         document >= self.new_documents()
     }
@@ -578,7 +578,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("input bytes", header.inputs.iter().map(|input| input.mark.bytes).sum::<u64>());
     inspection.fact("documents", header.documents);
     inspection.fact("text bytes", header.text_bytes);
-    inspection.fact("corrupt", header.corrupt);
+    inspection.fact("corrupt sections", header.corrupt);
     inspection.fact("bytes a document", file.layout.width());
     inspection.fact("seed", header.settings.seed);
     inspection.fact("hash of texts", &header.digest);

@@ -141,7 +141,7 @@ impl Tables<'_> {
         shown.collect()
     }
 
-    /// Counts all new documents, and the boilerplate of old ones as well, where such is left out.
+    /// Counts all new documents, and the boilerplate of reference documents as well, where such is left out.
     pub fn counts(&self, left_out: Option<BoilerplateReport>) -> Result<DocumentCounts> {
         let inputs = &self.folder.inputs;
         let mut counts = DocumentCounts { kept: vec![0; inputs.len()], ..DocumentCounts::default() };
@@ -192,7 +192,7 @@ impl Tables<'_> {
         })?;
         for (kind, origins) in origins {
             let mut all = Sources::of(&kind.to_string());
-            let count = |row: &mut SourceRow, representative: &[u8]| row.count(representative == [1]);
+            let count = |row: &mut SourceRow, is_kept: &[u8]| row.count(is_kept == [1]);
             each_group(origins.finish()?, count, |document, row| {
                 all.add(SourceRow { source: self.group(document, kind)?.unwrap_or_default(), ..row });
                 Ok(())

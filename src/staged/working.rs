@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
-/// Sketches of new documents, and those of old ones.
+/// Sketches of new documents, and those of the reference set.
 pub const FOLDERS: [&str; 2] = ["sketches", "old"];
 /// The boilerplate that was counted.
 pub const BOILERPLATE: &str = "boilerplate";

@@ -119,8 +119,8 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
         size: Option<u64>,
         members: u64,
         kept: u64,
-        /// Members that are old, all of which stay.
-        old: u64,
+        /// Members that are reference documents, all of which stay.
+        references: u64,
     }
     let mut inspection = Inspection::of("table of clusters");
     Table::open_ours(path)?.begins_with(&ClusterRow::COLUMNS[..5])?;
@@ -135,11 +135,11 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
             size: row.size(),
             members: 0,
             kept: 0,
-            old: 0,
+            references: 0,
         });
         entry.members += 1;
         entry.kept += u64::from(row.kept() == Some(true));
-        entry.old += u64::from(row.is_reference());
+        entry.references += u64::from(row.is_reference());
         documents += 1;
         let mut wrong = |what: &str| inspection.problem_at(path, row.line, what);
         if row.size() != entry.size {
@@ -147,15 +147,15 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
         }
         match row.kept() {
             None => wrong("kept is neither true nor false"),
-            Some(false) if row.is_reference() => wrong("an old document that does not stay"),
+            Some(false) if row.is_reference() => wrong("a reference document that does not stay"),
             Some(_) => {}
         }
         if cluster_of.insert(feature(row.id().as_bytes()), entry.number).is_some() {
             wrong("a document that is there already");
         }
     }
-    for (cluster, ClusterRows { size, members, kept, old, .. }) in &by_cluster {
-        let least = (*old).max(1);
+    for (cluster, ClusterRows { size, members, kept, references, .. }) in &by_cluster {
+        let least = (*references).max(1);
         let stay = match quota {
             Some(Quota { count, each: None }) => {
                 let stay = least.max((*members).min(u64::from(count)));

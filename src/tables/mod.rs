@@ -45,7 +45,7 @@ pub struct At<'a> {
     pub file: Cow<'a, str>,
     /// Which document of that file, counted from 0.
     pub row: u32,
-    /// The side: a document to be kept or removed, or one that such documents were held against.
+    /// The side: a document to be kept or removed, or one of the reference set.
     pub side: Side,
 }
 
@@ -56,7 +56,7 @@ pub enum Side {
     /// The documents that a run is about.
     #[default]
     New,
-    /// A document that new ones were held against; it stays.
+    /// A document of the reference set; it stays.
     Reference,
 }
 

@@ -195,7 +195,7 @@ impl<'r> ClusterLine<'r> {
         Some((&cells[(*file)?], field(cells, (*row_in_file)?).parse().ok()))
     }
 
-    /// True if this is one of the old documents that new ones were held against, all of which stay.
+    /// True if this document is of the reference set, all of which stays.
     pub fn is_reference(&self) -> bool {
         self.reader.side.is_some_and(|column| field(&self.reader.row, column) == "reference")
     }

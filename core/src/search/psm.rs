@@ -30,12 +30,12 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlippedBits {
-    /// Over all 64 bits.
+    /// Any of the 64 bits.
     All {
         /// Bits per stored hash of the array that ends empty probes, at most 64; 0 for none.
         filter_bits: u32,
     },
-    /// Over the leading bits only.
+    /// The leading bits only.
     Key {
         /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight
         /// of n evenly spread hashes share a key.
@@ -49,7 +49,7 @@ pub enum FlippedBits {
 pub struct PsmParams {
     /// h: the largest distance of a match.
     pub radius: u32,
-    /// Where bits are flipped.
+    /// The bits that are flipped.
     pub flipped_bits: FlippedBits,
     /// The cost of a flip.
     pub cost: FlipCost,

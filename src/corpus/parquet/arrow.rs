@@ -199,7 +199,7 @@ impl Messages {
                 Ok(true) => {}
                 Ok(false) if start > 0 => {
                     let why =
-                        "the footer is missing or damaged; the record batches before it are read".to_owned();
+                        "the footer is missing or corrupt; the record batches before it are read".to_owned();
                     // Behind the mark of the end there is none.
                     messages.end = Some((at, (CorruptionKind::Truncated, why), (at < end).then_some(0)));
                 }

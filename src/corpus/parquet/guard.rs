@@ -1,4 +1,4 @@
-//! Panics of the decoder become corruption.
+//! Panics of the decoder count as corruption.
 
 use parquet::errors::ParquetError;
 
