@@ -99,8 +99,8 @@ fn measure(
     let (vocabulary, sketches) = (Vocabulary::new(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
     say(format_args!(
-        "documents,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_document,peak_bytes,\
-         disk_bytes_a_document,kernel,said"
+        "pages,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
+         disk_bytes_a_page,kernel,said"
     ))?;
     let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
         let (each, disk) = (cpu * 1e6 / documents as f64, disk as f64 / documents as f64);

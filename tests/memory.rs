@@ -333,6 +333,9 @@ proptest! {
         assert_same(&Job { save_boilerplate: Some(at("saved")), ..job.clone() }, threads);
         // The run on disk was the last to save them.
         prop_assert!(fs::read(at("held")).unwrap() == fs::read(at("saved")).unwrap());
+        if kind != REMOVABLE {
+            assert_raised(&job, threads);
+        }
         assert_same(&Job { ignored: Ignored::OfFile(at("saved")), ..job }, threads);
     }
 }
@@ -917,11 +920,18 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
     let paths = write_files(&crawl, &texts[..200], 3);
     write_files(&old, &texts[200..], 2);
     paths.iter().for_each(|path| with_oddities(path));
+    with_boilerplate(&crawl, 120, 11);
     // Where they are read, too.
     let out = crawl.join("out");
     let ignored = Ignored::Counted(GroupBy::All);
     let job = Job { against: vec![old], ignored, ..job(std::slice::from_ref(&crawl), &out, settings(0)) };
     staged::dedup_on_disk(&job, &Silent).unwrap();
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert!(
+        report["boilerplate"]["all"]["boilerplate_lines"].as_u64().unwrap() > 0,
+        "{}",
+        report["boilerplate"]
+    );
     let expected = results(&out);
     fs::remove_dir_all(&out).unwrap();
     let before = listed(&crawl);

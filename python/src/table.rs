@@ -350,6 +350,11 @@ pub fn unpickled<'py>(py: Python<'py>, bytes: &[u8], is_column: bool) -> PyResul
     }
     let column = table.columns().first().cloned().zip(table.schema().fields().first().cloned());
     let (array, field) = column.ok_or_else(|| PyTypeError::new_err("a column of a table without columns"))?;
+    if matches!(&field.name()[..], "kept" | "removed")
+        && let Some(rows) = array.as_primitive_opt::<UInt32Type>()
+    {
+        return Ok(RowNumbers::new(py, field.name(), rows.clone())?.into_bound(py).into_any());
+    }
     Ok(Bound::new(py, Column { array, field })?.into_any())
 }
 

@@ -62,14 +62,16 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     fs::canonicalize(a).ok().is_some_and(|a| fs::canonicalize(b).ok() == Some(a))
 }
 
-/// Where a path leads: behind a link, what it leads to. Its name need not be taken yet.
+/// Where a path leads: behind a link, what it leads to. Its name need not be taken yet, and may end with a slash.
 ///
 /// # Errors
 /// If a link leads nowhere.
 pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => fs::canonicalize(path),
-        _ => Ok(path.to_path_buf()),
+    // A slash at the end would be followed by names of folders beside it.
+    let path: PathBuf = path.components().collect();
+    match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(&path),
+        _ => Ok(path),
     }
 }
 

@@ -255,7 +255,7 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
         Some(BoilerplateReport { from: Some(path), .. }) => Ignored::OfFile(path),
         Some(BoilerplateReport { by, .. }) => Ignored::Counted(by),
     };
-    let names = super::dedup_of(&command_line).map(DedupArgs::names);
+    let names = super::dedup_behind(&command_line).map(DedupArgs::names);
     Ok(Repeated { settings, frequencies, ignored, names, text_field: corpus.text_field })
 }
 

@@ -127,6 +127,15 @@ fn dedup_of(command_line: &[String]) -> Option<dedup::DedupArgs> {
     }
 }
 
+/// The arguments of `simflip dedup` behind a result: of its own command line, or of the one that it was made from.
+fn dedup_behind(command_line: &[String]) -> Option<dedup::DedupArgs> {
+    match Cli::try_parse_from(command_line).ok()?.command {
+        Command::Dedup(args) => Some(args),
+        Command::Rethreshold(args) => args.of_result(),
+        _ => None,
+    }
+}
+
 enum Done {
     Well,
     /// Corrupt input was skipped.

@@ -64,6 +64,11 @@ impl RethresholdArgs {
         Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
+    /// The arguments of the run whose sketches it took.
+    pub(super) fn of_result(self) -> Option<super::dedup::DedupArgs> {
+        super::dedup_of(&Report::of_result(&self.result).ok()?.command_line)
+    }
+
     /// The job of the run of the result, and the one that is asked for.
     pub(super) fn jobs(self, command_line: Vec<String>) -> anyhow::Result<[Job; 2]> {
         let report = Report::of_result(&self.result)?;
@@ -78,6 +83,7 @@ impl RethresholdArgs {
             force: self.force,
             threads: self.work.threads,
             upload: None,
+            save_boilerplate: None,
             command_line,
             created: now(),
             ..earlier.clone()

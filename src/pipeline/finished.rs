@@ -1,6 +1,6 @@
 //! A result that is there already.
 
-use super::{Against, Ignored, Job, Summary, all_inputs};
+use super::{Against, GroupBy, Ignored, Job, Summary, all_inputs};
 use crate::corpus::{Input, InputMark, is_stream};
 use crate::error::{Error, Result};
 use crate::hash::murmur3_x64_128;
@@ -57,7 +57,12 @@ pub(crate) fn fingerprint(job: &Job, files: &Against) -> Result<String> {
     // A mark does not look at all of a large file; one that was written to has another time.
     let written: Vec<_> = files.inputs.iter().map(Input::written).collect();
     // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
-    let by_name = job.settings.keep == Keep::InputOrder || job.settings.quota.each == Some(Source::Folder);
+    let by_name = job.settings.keep == Keep::InputOrder
+        || job.settings.quota.each == Some(Source::Folder)
+        || !matches!(
+            &job.ignored,
+            Ignored::None | Ignored::Counted(GroupBy::Host | GroupBy::All | GroupBy::Field(_))
+        );
     let called = files.inputs.iter().map(|input| &input.path);
     let named: Vec<_> = job.inputs.iter().chain(called).filter(|_| by_name).map(|path| lossy(path)).collect();
     let read = (&job.fields, job.longest_document, job.rules);

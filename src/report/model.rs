@@ -41,7 +41,7 @@ pub struct Report {
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
     /// A hash of the settings, of how files were read, and of the files as they were; none where they were not known
-    /// before they were read, and of a result that `simflip rethreshold` made.
+    /// before they were read, and of a result to which `simflip rethreshold` gave a higher threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// The settings that decided the result: a run with these settings over the same pages has the same result.

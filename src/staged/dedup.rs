@@ -66,7 +66,10 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         progress.note(&format!("{shown} is the result of this command already; --force makes it again"));
         // A run that was killed right after its result appeared has left this.
         let real = place_of(&job.out).map_err(|error| Error::io(&job.out, error))?;
-        if !job.keep_sketches && left_beside(&real, job, &files)?.is_some_and(|left| left.is_of_job) {
+        let is_left = left_beside(&real, job, &files)?.is_some_and(|left| left.is_of_job);
+        if job.keep_sketches && !is_left {
+            progress.note("its sketches are gone; --force makes them again");
+        } else if !job.keep_sketches && is_left {
             WorkingFolder::open(&real, job, &files)?.remove()?;
         }
         return Ok(summary);
@@ -214,7 +217,10 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     let settings = &job.settings;
     let refusals = [
         // An exact search lists them.
-        (settings.all_pairs && settings.sketches.keyed().is_none(), "--all-pairs, unless with --method both"),
+        (
+            settings.all_pairs && settings.sketches.keyed().is_none(),
+            "--all-pairs, unless with --method both, or minhash and --sketch-bytes",
+        ),
         (job.save_frequencies.is_some(), "--save-frequencies"),
     ];
     match refusals.into_iter().find(|&(is_asked, _)| is_asked) {
@@ -327,6 +333,10 @@ fn on_disk(
     if work.is_begun && earlier.is_none() {
         progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
+    if earlier.is_some() {
+        // Sketches that were kept on purpose are not what an interrupted run has left.
+        keep(None);
+    }
     sweep(work.path());
     let (most, last) = (AtomicU64::new(0), Mutex::new(Instant::now()));
     let watching = Watching { inner: progress, work: work.path(), most, last };
@@ -347,16 +357,19 @@ fn on_disk(
             upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
             Ok(summary)
         }
-        // With more memory it may go without the folder, which would keep it on disk.
+        // With more memory it may go without the folder, which would keep it on disk. An earlier run's stays.
         Err(error)
             if earlier.is_none()
+                && !work.is_begun
                 && (matches!(error, Error::NoDocuments(_)) || error.parameter_name() == Some("memory")) =>
         {
             work.remove()?;
             Err(error)
         }
         Err(error) => {
-            progress.note(&format!("what was finished is {}", kept_messages(work.path())));
+            if earlier.is_none() {
+                progress.note(&format!("what was finished is {}", kept_messages(work.path())));
+            }
             keep(None);
             Err(error)
         }

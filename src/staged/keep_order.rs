@@ -48,7 +48,11 @@ impl OfFiles {
 pub fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     grouping.settings(&folder.settings).check()?;
     if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {
-        return Err(Error::parameter("all-pairs", "true", "sketches of simflip sketch --method both"));
+        return Err(Error::parameter(
+            "all-pairs",
+            "true",
+            "sketches of simflip sketch --method both, or of minhash with --sketch-bytes",
+        ));
     }
     let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
     match &grouping.keep {

@@ -409,7 +409,9 @@ impl Folder {
                 names.push_str("against these\n");
             }
             // Reference documents may have been read in another way.
-            let fits = header.settings == settings && (at >= new_files || header.reading == reading);
+            let fits = header.settings == settings
+                && header.reading.boilerplate == reading.boilerplate
+                && (at >= new_files || header.reading == reading);
             if !fits {
                 let expected = format!("those of {}", first.path().display());
                 let advice = "sketch both with the same settings, or take one of them out of the folder";

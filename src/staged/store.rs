@@ -201,7 +201,16 @@ impl<'a> SketchStore<'a> {
 
     /// Samples some of the documents that are compared, and tells from how many.
     fn sample(&self, is_sampled: &dyn Fn(Rank) -> bool) -> Result<(Vec<Rank>, u64)> {
-        let bytes = self.folder.files.iter().map(|file| file.header.text_bytes).sum();
+        let (mut bytes, mut lengths) = (0, Vec::new());
+        self.folder.scan(|columns, document, from, count| {
+            columns.read(Column::Lengths, from, count, &mut lengths)?;
+            for (document, length) in (document..).zip(words(&lengths)) {
+                if self.compared.get(u64::from(self.rank(document).number())) {
+                    bytes += u64::from(length);
+                }
+            }
+            Ok(())
+        })?;
         let (mut sampler, mut digests) = (
             DocumentSampler::new(self.folder.settings.seed, most_sampled(self.compared(), bytes)),
             Vec::new(),

@@ -112,6 +112,7 @@ impl Connections {
         let mut open = self.open();
         self.most.store(most, Relaxed);
         self.make_room(&mut open, most);
+        self.room.notify_one();
     }
 
     /// Cuts connections off until so many are left when all that leave have ended.

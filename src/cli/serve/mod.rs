@@ -33,7 +33,7 @@ use tokio::task::JoinSet;
 /// Answer over HTTP whether documents were seen before, and add them.
 ///
 /// POST /v1/check asks, /v1/add stores, /v1/check-and-add does both, /v1/remove removes by name. One page as
-/// application/json, or many as application/x-ndjson, a JSON object a line, answered line by line while they come.
+/// application/json, or many as application/x-ndjson, one JSON object a line or several, answered while they come.
 /// A page is {"url": …, "text": …}, or has a "sketch" that POST /v1/sketch gave instead of its text; "request"
 /// names the request, so that it can be sent again and is answered as before. GET /healthz and GET /metrics
 /// (Prometheus) tell how it goes. With --collections there are many indexes, each with a name.
@@ -72,7 +72,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s")]
     deadline: Duration,
 
-    /// Longest JSON object, in MB
+    /// Longest JSON object, and longest line of several, in MB
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 8)]
     longest_document: u32,
 

@@ -23,7 +23,6 @@ use simflip::sketch::{Sketch, Sketcher};
 use simflip::weight::frequencies::Frequencies;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
-use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -80,6 +79,8 @@ enum Action {
 pub(super) struct Service {
     /// The one index has no name.
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
+    /// Held while a collection is made.
+    making: Mutex<()>,
     /// The arguments that open an index or make it.
     indexes: IndexArgs,
     /// True if its folder is one of collections.
@@ -186,6 +187,7 @@ impl Service {
         let connections = connections_beside(limits.connections, collections.len())?;
         Ok(Self {
             collections: RwLock::new(collections),
+            making: Mutex::default(),
             indexes,
             many,
             work: Semaphore::new(limits.threads),
@@ -213,18 +215,20 @@ impl Service {
 
     /// Makes a collection unless it is there; says whether it was made.
     fn make(&self, name: &str) -> anyhow::Result<bool> {
-        // Held while it is made, so that it is made once.
-        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
-        if collections.contains_key(name) {
+        // Held while it is made, so that it is made once; requests find others meanwhile.
+        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.find(name).is_some() {
             return Ok(false);
         }
+        let others = self.all().len();
         // Connections give way to its files.
-        self.connections.bound(connections_beside(self.limits.connections, collections.len() + 1)?);
+        self.connections.bound(connections_beside(self.limits.connections, others + 1)?);
         let opened = Collection::open(&self.indexes.within(name));
         if opened.is_err() {
-            self.connections.bound(connections_beside(self.limits.connections, collections.len())?);
+            self.connections.bound(connections_beside(self.limits.connections, others)?);
         }
-        collections.insert(name.to_owned(), Arc::new(opened?));
+        let opened = Arc::new(opened?);
+        self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), opened);
         Ok(true)
     }
 
@@ -574,7 +578,13 @@ impl Service {
         // Others work meanwhile, and one wait for the disk does for all of them.
         let (sender, wait) = oneshot::channel();
         self.syncing.send(Waits { unsynced, sender }).map_err(|_| NoAnswer::Failed)?;
-        self.on_the_disk(collection, answered, wait).await
+        let answered = self.on_the_disk(collection, answered, wait).await;
+        if answered.as_ref().map_or(true, |answered| answered.failed) {
+            // These pages are in doubt.
+            let to = Arc::clone(to);
+            let _ = tokio::task::spawn_blocking(move || to.settle(false)).await;
+        }
+        answered
     }
 
     /// Gives answers when their records are on the disk.
@@ -587,7 +597,6 @@ impl Service {
         match wait.await {
             Ok(Ok(())) => Ok(answered),
             Ok(Err(error)) => {
-                // These pages are in doubt.
                 self.failed(collection, &error);
                 let answers = answered.lines.split(|&byte| byte == b'\n').skip(1);
                 Ok(Answered::failed(answers.map(|_| None), &error))
@@ -619,7 +628,10 @@ impl NoAnswer {
     fn status_and_text(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests wait; send it again later"),
-            Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "it took longer than --deadline; send it again"),
+            Self::Late => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "it took longer than --deadline, or nothing came for 5 seconds; send it again",
+            ),
             Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "a fault of the service"),
             Self::TooLong => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "longer than --longest-document or --longest-request allows")
@@ -865,13 +877,13 @@ fn many(
     to: Arc<Connection>,
     body: Body,
 ) -> Response {
-    let (send, answers) = mpsc::channel::<Bytes>(1);
+    let (send, answers) = mpsc::channel::<std::io::Result<Bytes>>(1);
     tokio::spawn(async move {
         let Limits { longest_document: longest, longest_request, deadline, .. } = service.limits;
         let (mut body, mut removed) = (body.into_data_stream(), 0);
         // True at the end of the body, false where nobody reads the answers.
         let read_all = async {
-            let (mut held, mut rest, mut bytes) = (Held::default(), Vec::new(), 0u64);
+            let (mut held, mut rest, mut line, mut bytes) = (Held::default(), Vec::new(), Bytes::new(), 0u64);
             loop {
                 let part = next_part(&mut body, held.patience(deadline)).await?;
                 let ended = part.is_none();
@@ -879,8 +891,8 @@ fn many(
                 // The end of the body is that of its last line.
                 let mut part = part.unwrap_or(Bytes::from_static(b"\n"));
                 loop {
-                    let batch = cut(&mut part, &mut rest);
-                    let too_long = rest.len() > longest || batch.iter().any(|line| line.len() > longest);
+                    let batch = cut(&mut part, &mut rest, &mut line);
+                    let too_long = rest.len() > longest || batch.iter().any(|object| object.len() > longest);
                     if bytes > longest_request || too_long {
                         return Err(NoAnswer::TooLong);
                     }
@@ -892,9 +904,13 @@ fn many(
                     to.waits();
                     let answered = answered?;
                     // Lines are in memory until they are worked on.
-                    held = Held::default();
+                    if line.is_empty() {
+                        held = Held::default();
+                    }
                     removed += answered.removed;
-                    let sent = tokio::time::timeout(deadline, send.send(answered.lines.into())).await;
+                    let sent =
+                        tokio::time::timeout(held.patience(deadline), send.send(Ok(answered.lines.into())))
+                            .await;
                     if !matches!(sent, Ok(Ok(()))) {
                         return Ok(false);
                     }
@@ -909,7 +925,8 @@ fn many(
         };
         let end = read_all.await;
         if matches!(end, Ok(false)) {
-            // Nobody reads the answers.
+            // The answers that are missing are in doubt, so the connection breaks off.
+            let _ = send.send(Err(std::io::ErrorKind::TimedOut.into())).await;
             return;
         }
         let (mut last, is_too_long) = (Vec::new(), matches!(end, Err(NoAnswer::TooLong)));
@@ -920,7 +937,7 @@ fn many(
             total(&mut last, removed);
         }
         if !last.is_empty() {
-            let _ = send.send(last.into()).await;
+            let _ = send.send(Ok(last.into())).await;
         }
         drop(send);
         // Who writes all of it before reading the answers would not hear of it if the rest were not read.
@@ -931,36 +948,35 @@ fn many(
             left = left.saturating_sub(part.len());
         }
     });
-    let answers = Body::from_stream(ReceiverStream::new(answers).map(Ok::<_, Infallible>));
+    let answers = Body::from_stream(ReceiverStream::new(answers));
     ([(header::CONTENT_TYPE, "application/x-ndjson")], answers).into_response()
 }
 
-/// The objects of a line, as files may have them too.
-fn objects(line: Bytes) -> Vec<Bytes> {
-    objects_of_line(&line).map(|object| line.slice_ref(object)).collect()
-}
-
-/// Takes lines off a part of a stream, as many as are worked on together; none when it has no more that are whole. What
-/// has no end yet waits in `rest`. Blank lines are no pages.
-fn cut(part: &mut Bytes, rest: &mut Vec<u8>) -> Vec<Bytes> {
-    let (mut lines, mut size) = (Vec::new(), 0);
-    while lines.len() < BATCH && size < BATCH_BYTES {
-        let Some(end) = memchr::memchr(b'\n', part) else {
-            rest.extend_from_slice(&std::mem::take(part));
-            break;
-        };
-        let mut line = part.split_to(end + 1);
-        line.truncate(end);
-        if !rest.is_empty() {
-            rest.extend_from_slice(&line);
-            line = Bytes::from(std::mem::take(rest));
+/// Takes objects off a part of a stream, as many as are worked on together; none when it has no more that are whole. What
+/// has no end yet waits in `rest`, and further objects of a line in `line`. Blank lines are no pages.
+fn cut(part: &mut Bytes, rest: &mut Vec<u8>, line: &mut Bytes) -> Vec<Bytes> {
+    let (mut objects, mut size) = (Vec::new(), 0);
+    while objects.len() < BATCH && size < BATCH_BYTES {
+        if line.is_empty() {
+            let Some(end) = memchr::memchr(b'\n', part) else {
+                rest.extend_from_slice(&std::mem::take(part));
+                break;
+            };
+            *line = part.split_to(end + 1);
+            line.truncate(end);
+            if !rest.is_empty() {
+                rest.extend_from_slice(line);
+                *line = Bytes::from(std::mem::take(rest));
+            }
         }
-        if !line.iter().all(u8::is_ascii_whitespace) {
-            size += line.len();
-            lines.extend(objects(line));
+        let first = objects_of_line(line).next().map_or(0, <[u8]>::len);
+        let object = line.split_to(first);
+        if !object.iter().all(u8::is_ascii_whitespace) {
+            size += object.len();
+            objects.push(object);
         }
     }
-    lines
+    objects
 }
 
 /// The figures, as Prometheus reads them.
@@ -1083,6 +1099,7 @@ impl Collection {
 mod tests {
     use super::*;
     use clap::Parser as _;
+    use std::convert::Infallible;
     use tokio_stream::iter;
 
     #[derive(clap::Parser)]
