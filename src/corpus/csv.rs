@@ -95,10 +95,8 @@ impl CsvHeader {
         fields.check_columns(self.names.iter().map(String::as_str))?;
         let texts = self.texts(fields).map_err(|missing| {
             let names = self.names.join(", ");
-            (
-                CorruptionKind::NoText,
-                format!("no column {missing:?}; --text-field names another one of {names}"),
-            )
+            let detail = format!("no column {missing:?}; --text-field names another one of {names}");
+            (CorruptionKind::NoText, detail)
         })?;
         let mut values = values(record, self.delimiter);
         let row: Vec<Cow<'_, [u8]>> = values.by_ref().take(self.names.len()).collect();

@@ -32,7 +32,7 @@ pub(crate) struct Break {
 }
 
 /// The buffer that sources decode into.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Feed {
     /// Decoded bytes up to `filled`, room for more behind.
     pub bytes: Vec<u8>,
@@ -52,16 +52,7 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub fn new(plain: bool) -> Self {
-        Self {
-            bytes: Vec::new(),
-            filled: 0,
-            base: 0,
-            starts: VecDeque::new(),
-            breaks: VecDeque::new(),
-            plain,
-            most: usize::MAX,
-            too_long: None,
-        }
+        Self { plain, most: usize::MAX, ..Self::default() }
     }
 
     /// The decoded offset of what comes next.

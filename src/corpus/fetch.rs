@@ -113,13 +113,9 @@ pub fn fetch(
 ) -> Result<()> {
     for of_file in wanted.chunk_by(|before, next| before.0.shard == next.0.shard) {
         let shard = of_file[0].0.shard;
-        let input = inputs.get(shard as usize).ok_or_else(|| {
-            Error::parameter(
-                "document",
-                format!("file {shard}"),
-                format!("one of the {} files", inputs.len()),
-            )
-        })?;
+        let (got, files) = (format!("file {shard}"), inputs.len());
+        let unknown = || Error::parameter("document", got, format!("one of the {files} files"));
+        let input = inputs.get(shard as usize).ok_or_else(unknown)?;
         let changed = |place: Place, got| {
             let Place { offset, within, length, .. } = place;
             let expected = format!("a record of {length} bytes at offset {offset} (+{within})");

@@ -68,12 +68,10 @@ impl Compression {
     /// The compression that the first bytes of a file are a sign of.
     pub fn by_magic(head: &[u8]) -> Self {
         // A corrupt third byte leaves a gzip file a gzip file.
-        if head.starts_with(&GZIP_MAGIC[..2]) {
-            Self::Gzip
-        } else if starts_frame(head) {
-            Self::Zstd
-        } else {
-            Self::None
+        match head {
+            _ if head.starts_with(&GZIP_MAGIC[..2]) => Self::Gzip,
+            _ if starts_frame(head) => Self::Zstd,
+            _ => Self::None,
         }
     }
 
@@ -96,15 +94,11 @@ impl Compression {
         let mut pull = |reader: &mut dyn Read| {
             let left = (LENGTH - start.len()) as u64;
             drop(reader.take(left).read_to_end(&mut start));
+            true
         };
         match self {
             Self::None => {}
-            Self::Gzip => {
-                each_member(head, |member| {
-                    pull(member);
-                    true
-                });
-            }
+            Self::Gzip => _ = each_member(head, pull),
             Self::Zstd => {
                 let of_head = |length| Ok(head[..head.len().min(length as usize)].to_vec());
                 let dictionary = dictionary_of(of_head).unwrap_or_default();

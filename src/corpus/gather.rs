@@ -116,9 +116,8 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         progress(None, files.len() as u64);
     }
     out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
-    corruption
-        .into_iter()
-        .for_each(|corruption| reading.add(Corruption { documents: Some(1), ..corruption }));
+    let lost = corruption.into_iter().map(|corruption| Corruption { documents: Some(1), ..corruption });
+    lost.for_each(|corruption| reading.add(corruption));
     out.finish()?;
     Ok(Gathered { reading, passed_over })
 }
@@ -135,10 +134,8 @@ fn read(
     read.map_err(unreadable)?;
     if bytes.len() > cap {
         let length = fs::metadata(real).map_or(bytes.len() as u64, |found| found.len());
-        return Err((
-            CorruptionKind::TooLarge,
-            format!("{length} bytes, above the {cap} of --longest-document"),
-        ));
+        let detail = format!("{length} bytes, above the {cap} of --longest-document");
+        return Err((CorruptionKind::TooLarge, detail));
     }
     let is_html = ends_with(shown, &HTML) || !is_document(shown) && looks_like_html(&bytes);
     let (text, repaired) = text_of(&bytes, is_html)?;

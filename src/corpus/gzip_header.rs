@@ -47,10 +47,7 @@ pub(crate) fn header(bytes: &[u8]) -> GzipHeader {
 
 /// The bytes behind the header of a member; none without a whole header.
 pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
-    match header(bytes) {
-        GzipHeader::Length(n) => bytes.get(n..),
-        GzipHeader::Short | GzipHeader::Bad => None,
-    }
+    if let GzipHeader::Length(n) = header(bytes) { bytes.get(n..) } else { None }
 }
 
 #[cfg(test)]

@@ -87,12 +87,10 @@ impl Reason {
         let text = name.to_str().unwrap_or_default();
         // A partition such as `_lang=en` is no hidden one.
         let is_hidden = text.starts_with('.') || text.starts_with('_') && !text.contains('=');
-        if of_result.is_some_and(|results| !is_kept_of(results, text)) {
-            Some(Self::OfResult)
-        } else if is_unfinished(name) {
-            Some(Self::Unfinished)
-        } else {
-            is_hidden.then_some(Self::Hidden)
+        match of_result {
+            Some(results) if !is_kept_of(results, text) => Some(Self::OfResult),
+            _ if is_unfinished(name) => Some(Self::Unfinished),
+            _ => is_hidden.then_some(Self::Hidden),
         }
     }
 
@@ -203,10 +201,8 @@ impl PassedOver {
             }
             let [one, many] = reason.words();
             let number = counted(entries.len() as u64, one, many);
-            format!(
-                "{number} ({kinds}{})",
-                first_of(entries.iter().map(|it| printable_path(&it.path)), NAMED)
-            )
+            let first = first_of(entries.iter().map(|it| printable_path(&it.path)), NAMED);
+            format!("{number} ({kinds}{first})")
         };
         let parts: Vec<String> = of_reasons.into_iter().map(part).collect();
         (!parts.is_empty()).then(|| format!("Skipped in folders: {}.", parts.join("; ")))

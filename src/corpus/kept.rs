@@ -52,10 +52,7 @@ pub enum KeptFiles {
 impl KeptFiles {
     /// The size, where one is set.
     pub(crate) fn size(self) -> Option<u64> {
-        match self {
-            Self::One | Self::Each => None,
-            Self::OfSize(size) => Some(size),
-        }
+        if let Self::OfSize(size) = self { Some(size) } else { None }
     }
 }
 
@@ -123,13 +120,9 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |error| Error::io(folder, error);
     let results = format::results_of(folder).unwrap_or(Results::Whole);
     let is_kept = |name: &str| is_kept_of(results, name);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_kept) {
-            files.push(path);
-        }
-    }
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(io)?;
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    files.retain(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_kept));
     files.sort();
     Ok(files)
 }
@@ -152,8 +145,13 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
 
 /// True if a file of kept documents may be called so: `kept.NAME`, or `kept` with numbers behind it.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    let rest = stem(name).and_then(|stem| stem.strip_prefix("kept"));
-    rest.is_some_and(|rest| rest.starts_with('.') || rest.bytes().all(|b| b == b'-' || b.is_ascii_digit()))
+    let Some(rest) = stem(name).and_then(|stem| stem.strip_prefix("kept")) else { return false };
+    // Tables of other columns than the first have a number; those of files of a size have more digits.
+    let is_table = [".csv", ".parquet", ".arrow"].iter().any(|ending| name.contains(ending));
+    let least = if is_table { 1 } else { DIGITS };
+    let is_number = |part: &str| part.len() >= least && part.bytes().all(|b| b.is_ascii_digit());
+    let is_numbered = || rest.strip_prefix('-').is_some_and(|numbers| numbers.split('-').all(is_number));
+    rest.is_empty() || rest.starts_with('.') || is_numbered()
 }
 
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
@@ -235,14 +233,10 @@ impl<'a> NumberedFiles<'a> {
     pub fn end(&mut self, file: &mut BufWriter<File>) -> io::Result<()> {
         file.flush()?;
         file.get_ref().sync_all()?;
-        let of_shards = mem::take(&mut self.of_shards);
-        self.whole.push(KeptFile {
-            path: self.path(),
-            format: self.target.format,
-            documents: mem::take(&mut self.documents),
-            stored_bytes: file.get_ref().metadata()?.len(),
-            shards: if self.size.is_some() { of_shards } else { self.target.shards.clone() },
-        });
+        let (of_shards, documents) = (mem::take(&mut self.of_shards), mem::take(&mut self.documents));
+        let shards = if self.size.is_some() { of_shards } else { self.target.shards.clone() };
+        let (path, stored_bytes) = (self.path(), file.get_ref().metadata()?.len());
+        self.whole.push(KeptFile { path, format: self.target.format, documents, stored_bytes, shards });
         Ok(())
     }
 }

@@ -157,31 +157,24 @@ impl ReadJob<'_> {
             each: &each,
         };
         let work = || {
-            let mut thread = ReadingThread {
-                worker: make_worker(),
-                block: Block::default(),
-                scratch: InflateScratch::default(),
-            };
+            let (block, scratch) = (Block::default(), InflateScratch::default());
+            let mut thread = ReadingThread { worker: make_worker(), block, scratch };
             run.read_own(&mut thread);
             run.help(&mut thread);
             thread.worker
         };
         let threads = self.options.threads.max(1);
-        let workers = if threads == 1 {
-            vec![work()]
-        } else {
-            std::thread::scope(|scope| {
-                // Where the system gives no more of them, fewer read.
-                let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
-                let handles: Vec<_> = (1..threads).map_while(begin).collect();
-                let own = work();
-                let joined = handles.into_iter().map(|handle| match handle.join() {
-                    Ok(worker) => worker,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                });
-                std::iter::once(own).chain(joined).collect()
-            })
-        };
+        let workers: Vec<W> = std::thread::scope(|scope| {
+            // Where the system gives no more of them, fewer read.
+            let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let handles: Vec<_> = (1..threads).map_while(begin).collect();
+            let own = work();
+            let joined = handles.into_iter().map(|handle| match handle.join() {
+                Ok(worker) => worker,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            std::iter::once(own).chain(joined).collect()
+        });
         let settled = |file: Shared| {
             let mut reading = file.reading.into_inner().unwrap_or_else(PoisonError::into_inner);
             reading.settle();

@@ -55,13 +55,8 @@ impl StreamReader {
     /// What keeps the file from being opened.
     pub fn open(read: ReadInput<'_>) -> std::io::Result<Self> {
         let ReadInput { shard, input, options } = read;
-        let source = Source::new(
-            input.storage.open()?,
-            input.compression,
-            input.format,
-            &input.dictionary,
-            &options.rules,
-        )?;
+        let (file, rules) = (input.storage.open()?, &options.rules);
+        let source = Source::new(file, input.compression, input.format, &input.dictionary, rules)?;
         let claims = match &input.storage {
             Storage::File(path) if input.compression == Compression::Gzip && options.threads > 1 => {
                 Some(Claims::new(File::open(path)?, options.block_bytes)?)
@@ -222,12 +217,8 @@ impl StreamReader {
                         }),
                     };
                     if let Some(what) = what {
-                        part.add(Corruption::of_file(
-                            &self.input.path,
-                            0,
-                            CorruptionKind::UnknownFormat,
-                            what,
-                        ));
+                        let (path, kind) = (&self.input.path, CorruptionKind::UnknownFormat);
+                        part.add(Corruption::of_file(path, 0, kind, what));
                     }
                     return (pos, false);
                 }
@@ -367,8 +358,7 @@ impl StreamReader {
 
     fn finish_search(&mut self, part: &mut FileReading) {
         if let Some((mut corruption, skipped)) = self.search.take() {
-            corruption.detail =
-                format!("{}; {} skipped", corruption.detail, counted(skipped, "byte", "bytes"));
+            corruption.detail += &format!("; {} skipped", counted(skipped, "byte", "bytes"));
             self.corrupt = true;
             part.add(corruption);
         }

@@ -238,11 +238,8 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
     let shown = |value: &[u8]| String::from_utf8_lossy(&value[..value.len().min(40)]).into_owned();
     // `parse` alone would allow a sign.
     if written.is_empty() || !written.iter().all(u8::is_ascii_digit) {
-        return Step::flaw(
-            CorruptionKind::Malformed,
-            head.end,
-            format!("Content-Length {:?}", shown(written)),
-        );
+        let detail = format!("Content-Length {:?}", shown(written));
+        return Step::flaw(CorruptionKind::Malformed, head.end, detail);
     }
     let length = std::str::from_utf8(written).ok().and_then(|digits| digits.parse::<usize>().ok());
     let Some(length) = length.filter(|&length| length <= cap) else {
@@ -251,13 +248,8 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize
         return Step::flaw(CorruptionKind::TooLarge, head.end, detail);
     };
     let content_end = head.end + length;
-    let record = |content_end, end| Step::Record {
-        content_start: head.end,
-        content_end,
-        end,
-        document: head.is_document(),
-        raw: head.is_raw(),
-    };
+    let (content_start, document, raw) = (head.end, head.is_document(), head.is_raw());
+    let record = |content_end, end| Step::Record { content_start, content_end, end, document, raw };
     // A member that starts with a record ends the one before, whatever its length says.
     let is_cut = bounds.between(head.end, content_end.min(bytes.len())).any(|at| starts_record(&bytes[at..]));
     let here = match content_end <= bytes.len() {

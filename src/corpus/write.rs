@@ -48,14 +48,6 @@ struct Output<'a> {
     syncing: Option<thread::JoinHandle<io::Result<()>>>,
 }
 
-/// A mark of where an output stood.
-#[derive(Clone, Copy)]
-struct OutputMark {
-    whole: usize,
-    documents: u64,
-    stored_bytes: u64,
-}
-
 impl<'a> Output<'a> {
     /// A file of the target, or a part of it in a file without a name, to be appended.
     fn new(target: &'a Target, size: Option<u64>, is_part: bool) -> Result<Self> {
@@ -204,14 +196,13 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    fn mark(&self) -> OutputMark {
-        let (whole, documents) = (self.files.whole.len(), self.files.documents);
-        OutputMark { whole, documents, stored_bytes: self.stored_bytes }
+    /// A mark of where it stands: the files that are whole, and documents and stored bytes of the one behind them.
+    fn mark(&self) -> (usize, u64, u64) {
+        (self.files.whole.len(), self.files.documents, self.stored_bytes)
     }
 
     /// Takes back what was written since, all of it of one input.
-    fn back_to(&mut self, mark: OutputMark) -> Result<()> {
-        let OutputMark { whole, documents, stored_bytes } = mark;
+    fn back_to(&mut self, (whole, documents, stored_bytes): (usize, u64, u64)) -> Result<()> {
         let last = self.files.path();
         let later = self.files.whole.split_off(whole);
         if let [began, between @ ..] = &later[..] {
@@ -555,12 +546,8 @@ impl KeptJob<'_> {
 
 /// True if the stored bytes of all documents that are kept of a file can be copied.
 fn are_copies(kept: &dyn KeptDocuments, shard: u32) -> Result<bool> {
-    for kept in kept.each_of(shard)? {
-        if kept?.1.member == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let is_none = |kept: &Result<(DocId, Place)>| kept.as_ref().map_or(true, |kept| kept.1.member == 0);
+    Ok(kept.each_of(shard)?.find(is_none).transpose()?.is_none())
 }
 
 /// Writes the documents of a job, with the threads of a pool.

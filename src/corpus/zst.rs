@@ -103,12 +103,8 @@ impl ZstdSource {
                 feed.gap(self.window.offset(), CorruptionKind::Unreadable, false, error.to_string());
             }
             if let Some(frame) = self.frame.take() {
-                feed.gap(
-                    frame,
-                    CorruptionKind::Truncated,
-                    true,
-                    "the file ends inside a Zstandard frame".into(),
-                );
+                let detail = "the file ends inside a Zstandard frame".into();
+                feed.gap(frame, CorruptionKind::Truncated, true, detail);
             }
             return true;
         }

@@ -891,11 +891,9 @@ fn many(
                 // The end of the body is that of its last line.
                 let mut part = part.unwrap_or(Bytes::from_static(b"\n"));
                 loop {
-                    let batch = cut(&mut part, &mut rest, &mut line);
-                    let too_long = rest.len() > longest || batch.iter().any(|object| object.len() > longest);
-                    if bytes > longest_request || too_long {
-                        return Err(NoAnswer::TooLong);
-                    }
+                    let batch = cut(&mut part, &mut rest, &mut line, longest);
+                    let is_short = bytes <= longest_request && rest.len() <= longest;
+                    let batch = batch.filter(|_| is_short).ok_or(NoAnswer::TooLong)?;
                     if batch.is_empty() {
                         break;
                     }
@@ -954,7 +952,8 @@ fn many(
 
 /// Takes objects off a part of a stream, as many as are worked on together; none when it has no more that are whole. What
 /// has no end yet waits in `rest`, and further objects of a line in `line`. Blank lines are no pages.
-fn cut(part: &mut Bytes, rest: &mut Vec<u8>, line: &mut Bytes) -> Vec<Bytes> {
+/// None if a line is longer than `longest`.
+fn cut(part: &mut Bytes, rest: &mut Vec<u8>, line: &mut Bytes, longest: usize) -> Option<Vec<Bytes>> {
     let (mut objects, mut size) = (Vec::new(), 0);
     while objects.len() < BATCH && size < BATCH_BYTES {
         if line.is_empty() {
@@ -968,6 +967,9 @@ fn cut(part: &mut Bytes, rest: &mut Vec<u8>, line: &mut Bytes) -> Vec<Bytes> {
                 rest.extend_from_slice(line);
                 *line = Bytes::from(std::mem::take(rest));
             }
+            if line.len() > longest {
+                return None;
+            }
         }
         let first = objects_of_line(line).next().map_or(0, <[u8]>::len);
         let object = line.split_to(first);
@@ -976,7 +978,7 @@ fn cut(part: &mut Bytes, rest: &mut Vec<u8>, line: &mut Bytes) -> Vec<Bytes> {
             objects.push(object);
         }
     }
-    objects
+    Some(objects)
 }
 
 /// The figures, as Prometheus reads them.

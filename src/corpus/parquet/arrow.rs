@@ -247,14 +247,8 @@ impl Messages {
     pub fn columns(&self) -> Vec<ValueColumn> {
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
-            let column = ValueColumn {
-                root,
-                children: Vec::new(),
-                path: field.name().clone(),
-                kind: ValueKind::Plain,
-                is_list: false,
-                other: None,
-            };
+            let (children, path, kind) = (Vec::new(), field.name().clone(), ValueKind::Plain);
+            let column = ValueColumn { root, children, path, kind, is_list: false, other: None };
             push_columns(&mut columns, column, field);
         }
         columns

@@ -19,7 +19,7 @@ use super::ranges;
 use super::stored::Stored;
 use crate::Error;
 use crate::corpus::corruption::Corruption;
-use crate::corpus::kept::{Kept, KeptFile, NumberedFiles, Target};
+use crate::corpus::kept::{Kept, NumberedFiles, Target};
 use crate::corpus::write::KeptJob;
 
 /// Bytes of the mark that ends a stream.
@@ -78,11 +78,6 @@ impl<'a> ArrowOutput<'a> {
         self.writer.finish()?;
         Ok(self.files.end(self.writer.get_mut().inner_mut())?)
     }
-
-    fn finish(mut self) -> Result<Vec<KeptFile>, ParquetError> {
-        self.end_file()?;
-        Ok(self.files.whole)
-    }
 }
 
 /// Writes the kept rows of Arrow inputs. A record batch that turns out to be corrupt is left out, and named in
@@ -93,8 +88,11 @@ impl<'a> ArrowOutput<'a> {
 pub(crate) fn write_arrow(job: &KeptJob<'_>, target: &Target) -> crate::Result<Kept> {
     let failed = |error: ParquetError| Error::io(&target.path, io::Error::other(error));
     let (mut output, mut lost): (Option<ArrowOutput<'_>>, Vec<Corruption>) = (None, Vec::new());
+    let is_empty = job.number_of(target)? == 0;
     for &shard in &target.shards {
-        let Some((kept, layout)) = kept_rows(job, shard, output.is_none(), &mut lost)? else { continue };
+        let Some((kept, layout)) = kept_rows(job, shard, is_empty && output.is_none(), &mut lost)? else {
+            continue;
+        };
         let input = &job.inputs[shard as usize];
         let Contents::Arrow(messages) = &layout.contents else { continue };
         let output = match &mut output {
@@ -119,6 +117,7 @@ pub(crate) fn write_arrow(job: &KeptJob<'_>, target: &Target) -> crate::Result<K
             }
         }
     }
-    let files = output.map_or(Ok(Vec::new()), ArrowOutput::finish).map_err(failed)?;
-    Ok(Kept { files, lost })
+    let Some(mut output) = output else { return Ok(Kept { files: Vec::new(), lost }) };
+    output.end_file().map_err(failed)?;
+    Ok(Kept { files: output.files.whole, lost })
 }

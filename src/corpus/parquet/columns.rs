@@ -49,10 +49,7 @@ pub(super) fn reader(
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(stored, metadata.clone())
         .with_row_groups(vec![group])
         .with_projection(ProjectionMask::leaves(metadata.parquet_schema(), columns));
-    Ok(match rows {
-        Some(rows) => reader.with_row_selection(rows),
-        None => reader,
-    })
+    Ok(rows.into_iter().fold(reader, |reader, rows| reader.with_row_selection(rows)))
 }
 
 fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
@@ -203,9 +200,7 @@ impl Values {
         };
         let is_fixed = matches!(array.data_type(), DataType::FixedSizeBinary(_));
         Ok(Some(match kind {
-            ValueKind::Decimal { .. } => {
-                kind.written(big_endian(bytes).ok_or("is too long a number")?)?.into()
-            }
+            ValueKind::Decimal(_) => kind.written(big_endian(bytes).ok_or("is too long a number")?)?.into(),
             ValueKind::Uuid => {
                 hyphenated(u128::from_be_bytes(bytes.try_into().map_err(|_| "is no UUID")?)).into()
             }
@@ -260,18 +255,14 @@ pub(super) fn joined<'a>(
 pub(super) enum ValueKind {
     /// As they are stored.
     Plain,
-    Unsigned {
-        bits: u32,
-    },
+    /// So many bits without a sign.
+    Unsigned(u32),
     /// Days since 1970.
     Date,
     /// So many to a second, since 1970.
-    Time {
-        a_second: i128,
-    },
-    Decimal {
-        scale: i32,
-    },
+    Time(i128),
+    /// A whole number and its scale.
+    Decimal(i32),
     Uuid,
 }
 
@@ -284,21 +275,21 @@ impl ValueKind {
             TimeUnit::NANOS => 1_000_000_000,
         };
         let physical = descriptor.physical_type();
-        let unsigned = Self::Unsigned { bits: if physical == Physical::INT32 { 32 } else { 64 } };
-        let decimal = Self::Decimal { scale: descriptor.type_scale() };
+        let unsigned = Self::Unsigned(if physical == Physical::INT32 { 32 } else { 64 });
+        let decimal = Self::Decimal(descriptor.type_scale());
         match (descriptor.logical_type_ref(), descriptor.converted_type()) {
             // These are read as times.
-            _ if physical == Physical::INT96 => Self::Time { a_second: 1_000_000_000 },
+            _ if physical == Physical::INT96 => Self::Time(1_000_000_000),
             (Some(LogicalType::Integer(integer)), _) if !integer.is_signed => unsigned,
             (Some(LogicalType::Date), _) => Self::Date,
-            (Some(LogicalType::Timestamp(timestamp)), _) => Self::Time { a_second: a_second(timestamp.unit) },
+            (Some(LogicalType::Timestamp(timestamp)), _) => Self::Time(a_second(timestamp.unit)),
             (Some(LogicalType::Decimal { .. }), _) => decimal,
             (Some(LogicalType::Uuid), _) => Self::Uuid,
             (Some(_), _) => Self::Plain,
             (None, ConvertedType::UINT_32 | ConvertedType::UINT_64) => unsigned,
             (None, ConvertedType::DATE) => Self::Date,
-            (None, ConvertedType::TIMESTAMP_MILLIS) => Self::Time { a_second: 1_000 },
-            (None, ConvertedType::TIMESTAMP_MICROS) => Self::Time { a_second: 1_000_000 },
+            (None, ConvertedType::TIMESTAMP_MILLIS) => Self::Time(1_000),
+            (None, ConvertedType::TIMESTAMP_MICROS) => Self::Time(1_000_000),
             (None, ConvertedType::DECIMAL) => decimal,
             (None, _) => Self::Plain,
         }
@@ -308,13 +299,13 @@ impl ValueKind {
     pub fn of_field(field: &Field, values: &DataType) -> Self {
         match *values {
             DataType::Date32 => Self::Date,
-            DataType::Timestamp(Unit::Second, _) => Self::Time { a_second: 1 },
-            DataType::Date64 | DataType::Timestamp(Unit::Millisecond, _) => Self::Time { a_second: 1_000 },
-            DataType::Timestamp(Unit::Microsecond, _) => Self::Time { a_second: 1_000_000 },
-            DataType::Timestamp(Unit::Nanosecond, _) => Self::Time { a_second: 1_000_000_000 },
+            DataType::Timestamp(Unit::Second, _) => Self::Time(1),
+            DataType::Date64 | DataType::Timestamp(Unit::Millisecond, _) => Self::Time(1_000),
+            DataType::Timestamp(Unit::Microsecond, _) => Self::Time(1_000_000),
+            DataType::Timestamp(Unit::Nanosecond, _) => Self::Time(1_000_000_000),
             DataType::Decimal32(_, scale)
             | DataType::Decimal64(_, scale)
-            | DataType::Decimal128(_, scale) => Self::Decimal { scale: scale.into() },
+            | DataType::Decimal128(_, scale) => Self::Decimal(scale.into()),
             DataType::FixedSizeBinary(_) if field.extension_type_name() == Some("arrow.uuid") => Self::Uuid,
             _ => Self::Plain,
         }
@@ -324,10 +315,10 @@ impl ValueKind {
     fn written(self, whole: i128) -> Result<String, &'static str> {
         Ok(match self {
             Self::Plain | Self::Uuid => whole.to_string(),
-            Self::Unsigned { bits } => (whole & ((1 << bits) - 1)).to_string(),
+            Self::Unsigned(bits) => (whole & ((1 << bits) - 1)).to_string(),
             Self::Date => date(whole).ok_or("is no date")?.to_string(),
-            Self::Time { a_second } => time(whole, a_second).ok_or("is no time")?.to_string(),
-            Self::Decimal { scale } => decimal(whole, scale),
+            Self::Time(a_second) => time(whole, a_second).ok_or("is no time")?.to_string(),
+            Self::Decimal(scale) => decimal(whole, scale),
         })
     }
 }

@@ -72,16 +72,16 @@ pub(crate) fn columns_of(
 /// The kept documents of an input, and its layout.
 type KeptRows<'k> = (Cow<'k, [(DocId, Place)]>, Layout);
 
-/// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input is
-/// the first: it says how a file is written. The others of them are noted as gone.
+/// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input says
+/// how an empty file is written, and where it cannot be read any more. The others of them are noted as gone.
 pub(super) fn kept_rows<'k>(
     job: &KeptJob<'k>,
     shard: u32,
-    is_first: bool,
+    even_empty: bool,
     gone: &mut Vec<Corruption>,
 ) -> Result<Option<KeptRows<'k>>> {
     let (input, mut kept) = (&job.inputs[shard as usize], job.kept.of_file(shard)?);
-    if kept.is_empty() && !is_first {
+    if kept.is_empty() && !even_empty {
         return Ok(None);
     }
     if !input.is_as_found() {
@@ -89,8 +89,13 @@ pub(super) fn kept_rows<'k>(
         gone.extend(lost(input, &kept, &there, why.as_deref().unwrap_or("the file changed")));
         kept = there.into();
     }
-    let layout = Layout::of(input, job.options).map_err(|(_, got)| changed(input, got))?;
-    Ok(Some((kept, layout)))
+    match Layout::of(input, job.options) {
+        Ok(layout) => Ok(Some((kept, layout))),
+        Err((_, why)) => {
+            gone.extend(lost(input, &kept, &[], &why));
+            Ok(None)
+        }
+    }
 }
 
 /// An error for a file that read otherwise before.
@@ -146,15 +151,9 @@ fn in_micros(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata, Parq
     ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
 }
 
-/// A row group of the output, encoded.
-struct Encoded {
-    columns: Vec<ArrowColumnChunk>,
-    rows: u64,
-}
-
-/// The outcome for the sources of a row group: the row group, of those that are left, these, and the others'
+/// The outcome for the sources of a row group: its encoded columns, of those that are left, these, and the others'
 /// corruption.
-type Settled<'a> = (Encoded, Vec<CopySource<'a>>, Vec<Corruption>);
+type Settled<'a> = (Vec<ArrowColumnChunk>, Vec<CopySource<'a>>, Vec<Corruption>);
 
 /// The schema and the options by which kept rows are written.
 struct RowForm {
@@ -167,11 +166,11 @@ type FileWriter = SerializedFileWriter<BufWriter<File>>;
 
 impl RowForm {
     /// Encodes the rows of some sources.
-    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Encoded, CorruptionCause> {
+    fn encode(&self, sources: &[CopySource<'_>]) -> Result<Vec<ArrowColumnChunk>, CorruptionCause> {
         guarded(|| {
             let mut writers = self.columns.create_column_writers(0)?.into_iter();
             let mut columns = Vec::new();
-            let Some(first) = sources.first() else { return Ok(Encoded { columns, rows: 0 }) };
+            let Some(first) = sources.first() else { return Ok(columns) };
             let (fields, schema) = (first.metadata.schema().fields(), first.metadata.parquet_schema());
             // One after the other, so that of one only there are values in memory.
             for (number, field) in fields.iter().enumerate() {
@@ -192,7 +191,7 @@ impl RowForm {
                     columns.push(writer.close()?);
                 }
             }
-            Ok(Encoded { columns, rows: sources.iter().map(|source| source.rows.len() as u64).sum() })
+            Ok(columns)
         })
     }
 
@@ -251,8 +250,8 @@ impl<'a> ParquetOutput<'a> {
             return Ok(());
         }
         if let Some(size) = self.files.size {
-            let bytes = encoded.columns.iter().map(|column| column.close().bytes_written).sum::<u64>();
-            if bytes > size && encoded.rows > 1 {
+            let bytes = encoded.iter().map(|column| column.close().bytes_written).sum::<u64>();
+            if bytes > size && sources.iter().map(|source| source.rows.len()).sum::<usize>() > 1 {
                 drop(encoded);
                 return halves(&sources).into_iter().try_for_each(|half| self.add(self.form.settle(half)?));
             }
@@ -263,7 +262,7 @@ impl<'a> ParquetOutput<'a> {
             }
         }
         let mut group = self.writer.next_row_group()?;
-        encoded.columns.into_iter().try_for_each(|column| column.append_to_row_group(&mut group))?;
+        encoded.into_iter().try_for_each(|column| column.append_to_row_group(&mut group))?;
         group.close()?;
         sources.iter().for_each(|source| self.files.add(source.shard, source.rows.len() as u64));
         Ok(())
@@ -280,11 +279,6 @@ impl<'a> ParquetOutput<'a> {
         let RowForm { schema, properties, .. } = &self.form;
         self.writer = SerializedFileWriter::new(self.files.create()?, schema.clone(), properties.clone())?;
         Ok(())
-    }
-
-    fn finish(mut self) -> Result<Kept, ParquetError> {
-        self.end_file()?;
-        Ok(Kept { files: self.files.whole, lost: self.lost })
     }
 }
 
@@ -351,8 +345,11 @@ pub(crate) fn write_parquet(
     let (mut output, mut lost): (Option<ParquetOutput<'_>>, Vec<Corruption>) = (None, Vec::new());
     let mut sources: Vec<CopySource<'_>> = Vec::new();
     let (mut waiting, enough) = (0, rows_of_group(job, target)?);
+    let is_empty = job.number_of(target)? == 0;
     for &shard in &target.shards {
-        let Some((kept, layout)) = kept_rows(job, shard, output.is_none(), &mut lost)? else { continue };
+        let Some((kept, layout)) = kept_rows(job, shard, is_empty && output.is_none(), &mut lost)? else {
+            continue;
+        };
         let (input, layout) = (&job.inputs[shard as usize], Arc::new(layout));
         let Contents::Parquet(footer) = &layout.contents else { continue };
         let metadata = in_micros(&footer.metadata).map_err(failed)?;
@@ -370,14 +367,9 @@ pub(crate) fn write_parquet(
                 let room = usize::try_from(enough - waiting).unwrap_or(usize::MAX);
                 let (here, behind) = rest.split_at(room.min(rest.len()));
                 rest = behind;
-                sources.push(CopySource {
-                    shard,
-                    input,
-                    layout: layout.clone(),
-                    metadata: metadata.clone(),
-                    group,
-                    rows: here.iter().map(|(id, _)| id.row).collect(),
-                });
+                let (layout, metadata) = (layout.clone(), metadata.clone());
+                let rows = here.iter().map(|(id, _)| id.row).collect();
+                sources.push(CopySource { shard, input, layout, metadata, group, rows });
                 waiting += here.len() as u64;
                 if waiting >= enough {
                     waiting = 0;
@@ -393,10 +385,9 @@ pub(crate) fn write_parquet(
     if !sources.is_empty() {
         output.ready.push(sources);
     }
-    output.write(pool).map_err(failed)?;
-    let mut written = output.finish().map_err(failed)?;
-    written.lost.extend(lost);
-    Ok(written)
+    output.write(pool).and_then(|()| output.end_file()).map_err(failed)?;
+    output.lost.extend(lost);
+    Ok(Kept { files: output.files.whole, lost: output.lost })
 }
 
 /// The number of rows to read at once, of rows with so many values: lists may be long, and a value takes more in memory

@@ -159,14 +159,10 @@ impl Layout {
         let (group, number) = (footer.group(group), |n: i64| u64::try_from(n).unwrap_or(0));
         let decoded = |column: &ValueColumn| number(group.column(column.root).uncompressed_size());
         let texts = self.texts.iter().map(decoded).fold(0, u64::saturating_add);
+        let wanted = self.names.iter().flatten().map(decoded).fold(texts, u64::saturating_add);
         let text = group.column(self.texts[0].root);
-        GroupHead {
-            rows,
-            offset: number(text.dictionary_page_offset().unwrap_or(text.data_page_offset())),
-            stored: number(group.compressed_size()),
-            texts,
-            wanted: self.names.iter().flatten().map(decoded).fold(texts, u64::saturating_add),
-        }
+        let offset = number(text.dictionary_page_offset().unwrap_or(text.data_page_offset()));
+        GroupHead { rows, offset, stored: number(group.compressed_size()), texts, wanted }
     }
 
     /// Rows of all row groups.
@@ -190,31 +186,16 @@ impl Layout {
     }
 
     /// Tells which rows are lost: so many of a row group, from this row of the file on, that are not among the kept.
-    pub fn not_kept(
-        &self,
-        group: usize,
-        row: u64,
-        documents: u64,
-        (kind, detail): CorruptionCause,
-    ) -> Corruption {
+    pub fn not_kept(&self, group: usize, row: u64, lost: u64, (kind, why): CorruptionCause) -> Corruption {
         let called = self.group_called();
-        let detail = format!("{detail}; {documents} documents of {called} {group} are not among the kept");
-        self.lost_rows(group, row, documents, (kind, detail))
+        let why = format!("{why}; {lost} documents of {called} {group} are not among the kept");
+        self.lost_rows(group, row, lost, (kind, why))
     }
 
     /// Tells that so many rows of a row group are lost, from this row of the file on.
-    pub fn lost_rows(
-        &self,
-        group: usize,
-        row: u64,
-        documents: u64,
-        (kind, detail): CorruptionCause,
-    ) -> Corruption {
+    pub fn lost_rows(&self, group: usize, row: u64, lost: u64, (kind, why): CorruptionCause) -> Corruption {
         let place = Place { offset: self.groups[group].offset, ..Place::default() };
-        Corruption {
-            documents: Some(documents),
-            ..Corruption::at(&self.path, Some(row), place, kind, detail)
-        }
+        Corruption { documents: Some(lost), ..Corruption::at(&self.path, Some(row), place, kind, why) }
     }
 
     /// The row group that a row stands in.
