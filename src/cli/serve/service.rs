@@ -950,9 +950,9 @@ fn many(
     ([(header::CONTENT_TYPE, "application/x-ndjson")], answers).into_response()
 }
 
-/// Takes objects off a part of a stream, as many as are worked on together; none when it has no more that are whole. What
-/// has no end yet waits in `rest`, and further objects of a line in `line`. Blank lines are no pages.
-/// None if a line is longer than `longest`.
+/// Takes objects off a part of a stream, as many as are worked on together; an empty list when it has no more that are
+/// whole. What has no end yet waits in `rest`, and further objects of a line in `line`. Blank lines are no pages. None
+/// if a line is longer than `longest`.
 fn cut(part: &mut Bytes, rest: &mut Vec<u8>, line: &mut Bytes, longest: usize) -> Option<Vec<Bytes>> {
     let (mut objects, mut size) = (Vec::new(), 0);
     while objects.len() < BATCH && size < BATCH_BYTES {

@@ -72,8 +72,8 @@ pub(crate) fn columns_of(
 /// The kept documents of an input, and its layout.
 type KeptRows<'k> = (Cow<'k, [(DocId, Place)]>, Layout);
 
-/// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input says
-/// how an empty file is written, and where it cannot be read any more. The others of them are noted as gone.
+/// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input
+/// says how an empty file is written, and where it cannot be read any more. The others of them are noted as gone.
 pub(super) fn kept_rows<'k>(
     job: &KeptJob<'k>,
     shard: u32,
