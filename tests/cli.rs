@@ -1,6 +1,6 @@
 //! The tool as a user runs it.
 
-use crate::place::{Place, unpacked, words};
+use crate::place::{Place, names_in, unpacked, words};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
@@ -1350,9 +1350,10 @@ fn every_document_can_be_listed_with_the_document_that_stays_for_it() {
         out
     };
     let names = |out: &Path| {
-        let entries =
-            fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        entries.filter(|name| !name.starts_with("report")).collect::<std::collections::BTreeSet<_>>()
+        names_in(out)
+            .into_iter()
+            .filter(|name| !name.starts_with("report"))
+            .collect::<std::collections::BTreeSet<_>>()
     };
     let usual = run("usual", &[]);
     let none = run("none", &["--write", "none"]);

@@ -3,11 +3,10 @@
 
 #[cfg(unix)]
 use super::place::ends_by;
-use super::place::{Place, gz, unpacked, words};
+use super::place::{Place, gz, names_in, unpacked, words};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// A line of JSON with a document of its own words.
@@ -17,13 +16,6 @@ fn line(i: usize) -> String {
 
 fn lines(documents: std::ops::Range<usize>) -> String {
     documents.map(line).collect()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = entries.collect();
-    names.sort();
-    names
 }
 
 #[test]
@@ -149,7 +141,7 @@ fn force_spares_what_the_run_reads_and_saves() {
     let place = Place::new();
     place.put("a.jsonl", lines(0..9));
     place.reported("dedup a.jsonl --out res", 0);
-    let before = names(&place.at("res"));
+    let before = names_in(&place.at("res"));
     let kept = fs::read(place.at("res/kept.jsonl")).unwrap();
     let refused = |arguments: &str, what: &str| {
         let reported = place.reported(arguments, 2);
@@ -157,7 +149,7 @@ fn force_spares_what_the_run_reads_and_saves() {
             reported.contains("--force would remove it") && reported.contains(what),
             "{arguments}: {reported}"
         );
-        assert_eq!(names(&place.at("res")), before);
+        assert_eq!(names_in(&place.at("res")), before);
         assert_eq!(fs::read(place.at("res/kept.jsonl")).unwrap(), kept);
     };
     refused("dedup res/kept.jsonl --out res --force", "res/kept.jsonl is in this one");
@@ -208,7 +200,7 @@ fn begun(place: &Place) -> (std::process::Child, std::process::ChildStdin) {
     let mut input = child.stdin.take().unwrap();
     input.write_all(lines(0..2_000).as_bytes()).unwrap();
     let copied = || fs::read_dir(place.at("tmp")).unwrap().any(|e| e.unwrap().metadata().unwrap().len() > 0);
-    wait_for(|| copied() && names(place.folder()).iter().any(|name| name.starts_with("out.unfinished-")));
+    wait_for(|| copied() && names_in(place.folder()).iter().any(|name| name.starts_with("out.unfinished-")));
     (child, input)
 }
 
@@ -230,8 +222,8 @@ fn a_signal_leaves_nothing_behind() {
         }
         assert_eq!(child.wait().unwrap().signal(), Some(number), "{signal}");
         drop(input);
-        assert_eq!(names(place.folder()), ["tmp"], "{signal}");
-        assert_eq!(names(&place.at("tmp")), Vec::<String>::new(), "{signal}");
+        assert_eq!(names_in(place.folder()), ["tmp"], "{signal}");
+        assert_eq!(names_in(&place.at("tmp")), Vec::<String>::new(), "{signal}");
     }
 }
 
@@ -243,7 +235,7 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     kill(&child, "-KILL");
     child.wait().unwrap();
     drop(input);
-    let left = names(place.folder()).into_iter().find(|name| name.starts_with("out.")).unwrap();
+    let left = names_in(place.folder()).into_iter().find(|name| name.starts_with("out.")).unwrap();
     assert!(left.starts_with("out.unfinished-") && !left.ends_with("lock"), "{left}");
     // As if it had come as far as its kept documents.
     place.put(&format!("{left}/kept.jsonl.gz"), gz(lines(0..50).as_bytes()));
@@ -259,8 +251,8 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     }
     let mut run = place.run("dedup - --out out");
     run.env("TMPDIR", place.at("tmp")).write_stdin(lines(0..9)).assert().success();
-    assert_eq!(names(place.folder()), ["a.jsonl", "other", "out", "tmp"]);
-    assert_eq!(names(&place.at("tmp")), Vec::<String>::new());
+    assert_eq!(names_in(place.folder()), ["a.jsonl", "other", "out", "tmp"]);
+    assert_eq!(names_in(&place.at("tmp")), Vec::<String>::new());
 }
 
 #[test]

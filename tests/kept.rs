@@ -1,6 +1,6 @@
 //! Kept documents as they are written: in one file or in one for each input, stored as the inputs are.
 
-use super::place::{Place, gz, unpacked, words, zst};
+use super::place::{Place, gz, names_in, unpacked, words, zst};
 use serde_json::Value;
 use std::fs;
 
@@ -19,11 +19,7 @@ fn record(document: usize) -> Vec<u8> {
 }
 
 fn kept(place: &Place, out: &str) -> Vec<String> {
-    let entries =
-        fs::read_dir(place.at(out)).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = entries.filter(|name| name.starts_with("kept")).collect();
-    names.sort();
-    names
+    names_in(&place.at(out)).into_iter().filter(|name| name.starts_with("kept")).collect()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::cli::{corpus, simflip};
 #[cfg(target_os = "linux")]
 use crate::place::ends_by;
+use crate::place::names_in;
 use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -838,7 +839,7 @@ fn documents_that_nobody_expected_go_on_disk() {
     }
     let (code, made, reported) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
     assert!(code == Some(2) && made.is_empty() && reported.contains("MiB for 3 threads"), "{reported}");
-    let left = listed(top.path());
+    let left = names_in(top.path());
     assert_eq!(left.len(), 10, "{left:?}");
 }
 
@@ -900,16 +901,6 @@ fn results(out: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// What is in a folder, by name.
-fn listed(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn a_run_that_is_ended_at_any_step_goes_on_there() {
     let top = tempfile::tempdir().unwrap();
@@ -932,13 +923,13 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
     );
     let expected = results(&out);
     fs::remove_dir_all(&out).unwrap();
-    let before = listed(&crawl);
+    let before = names_in(&crawl);
     // Each run goes on from where the one before it was ended.
     let ended = (1..).take_while(|&step| ended_at(&job, step).is_some()).count();
     assert!(ended > 5, "{ended}");
     assert_eq!(results(&out), expected);
     fs::remove_dir_all(&out).unwrap();
-    assert_eq!(listed(&crawl), before);
+    assert_eq!(names_in(&crawl), before);
     // From the beginning to each step, and then to the end.
     let mut passed_over = 0;
     for step in 1.. {
@@ -953,7 +944,7 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
         assert!(finished.iter().all(|name| !rest.contains(name)), "{finished:?} and again {rest:?}");
         passed_over += finished.len();
         fs::remove_dir_all(&out).unwrap();
-        assert_eq!(listed(&crawl), before);
+        assert_eq!(names_in(&crawl), before);
     }
     assert!(passed_over > 5, "{passed_over}");
 }
@@ -989,7 +980,7 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
         contents(&at("out.stages")).into_keys().collect::<Vec<_>>(),
         ["sketches/thesis.tex", "thesis.tex"]
     );
-    assert_eq!(listed(top.path()), ["crawl", "out", "out.stages"]);
+    assert_eq!(names_in(top.path()), ["crawl", "out", "out.stages"]);
     // Such a folder is no working folder.
     fs::remove_dir_all(at("out")).unwrap();
     let reported = |job: &Job| staged::dedup_on_disk(job, &Silent).unwrap_err().to_string();
@@ -1097,7 +1088,7 @@ fn killed_at_any_moment_the_same_command_goes_on() {
     assert!(command(&top.path().join("once")).stderr(Stdio::null()).status().unwrap().success());
     let longest = begun.elapsed();
     let expected = results(&top.path().join("once"));
-    let before = listed(&crawl);
+    let before = names_in(&crawl);
     let mut rng = SplitMix64::new(9);
     let (mut kills, mut passed_over) = (0, 0);
     for round in 0..3 {
@@ -1130,7 +1121,7 @@ fn killed_at_any_moment_the_same_command_goes_on() {
         assert!(
             !command(&crawl.join("documents 00.jsonl")).stderr(Stdio::null()).status().unwrap().success()
         );
-        let rest: Vec<_> = listed(&crawl).into_iter().filter(|name| !before.contains(name)).collect();
+        let rest: Vec<_> = names_in(&crawl).into_iter().filter(|name| !before.contains(name)).collect();
         assert!(rest.iter().all(|name| name.contains("unfinished")), "{rest:?}");
         // A run whose results are called otherwise would tell of it.
         for path in rest.iter().map(|name| crawl.join(name)) {
@@ -1165,7 +1156,7 @@ fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
     {
         assert!(reported.contains(words), "{reported}");
     }
-    assert_eq!(listed(top.path()), ["crawl", "out.stages"]);
+    assert_eq!(names_in(top.path()), ["crawl", "out.stages"]);
 }
 
 #[test]
@@ -1198,7 +1189,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
             command
         };
         let reported = String::from_utf8(cluster().assert().success().get_output().stdout.clone()).unwrap();
-        assert_eq!(listed(&out), ["clusters.csv", "pairs.csv"]);
+        assert_eq!(names_in(&out), ["clusters.csv", "pairs.csv"]);
         let rows = ["pairs.csv", "clusters.csv"].map(|table| {
             let got = fs::read_to_string(out.join(table)).unwrap();
             assert!(got == fs::read_to_string(held.join(table)).unwrap(), "{table}, {name}");
@@ -1216,7 +1207,7 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
             "{reported}"
         );
     }
-    assert!(listed(&sketches).iter().all(|name| !name.contains("unfinished")));
+    assert!(names_in(&sketches).iter().all(|name| !name.contains("unfinished")));
 }
 
 #[test]
@@ -1287,7 +1278,7 @@ fn stages_keep_the_documents_that_one_says() {
             let mut table = csv::Reader::from_path(path).unwrap();
             table.records().map(|row| row.unwrap().iter().take(4).collect::<Vec<_>>().join(",")).collect()
         };
-        let mut of_files = listed(&kept);
+        let mut of_files = names_in(&kept);
         of_files.retain(|name| name.ends_with(".removed.csv"));
         let mut got: Vec<String> = of_files.iter().flat_map(|name| removed(&kept.join(name))).collect();
         let mut expected = removed(&held.join("removed.csv"));
@@ -1300,7 +1291,7 @@ fn stages_keep_the_documents_that_one_says() {
         assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
     }
     // What was corrupted since the join does not decide who stays.
-    let corrupt = listed(&sketches).into_iter().find(|name| name.ends_with(".sketches")).unwrap();
+    let corrupt = names_in(&sketches).into_iter().find(|name| name.ends_with(".sketches")).unwrap();
     let whole = fs::read(sketches.join(&corrupt)).unwrap();
     let mut bytes = whole.clone();
     let at = bytes.len() - 40;

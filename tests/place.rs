@@ -8,6 +8,15 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// The names of what is in a folder, sorted.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let entries =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.collect();
+    names.sort();
+    names
+}
+
 /// A folder of its own for a test, and commands that run there.
 pub struct Place(TempDir);
 

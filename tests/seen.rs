@@ -1,6 +1,7 @@
 //! `simflip seen`: what it answers, and what it remembers when something fails.
 
 use crate::cli::{corpus, simflip};
+use crate::place::names_in;
 use predicates::prelude::*;
 use serde_json::{Value, json};
 use simflip::seen::{Access, AnswerKind, LONGEST_NAME, REQUESTS, Reply, Request, Seen, SeenParams};
@@ -714,14 +715,7 @@ fn snapshots_hold_everything_and_a_cut_one_says_what_is_lost() {
         seen.snapshot().unwrap();
     }
     drop(seen);
-    let names = || -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(&index)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    };
+    let names = || names_in(&index);
     assert_eq!(names(), ["length", "lock", "log-00000004", "snapshot-00000004"]);
     assert!(known(&index, 20).iter().all(|known| *known));
     // Killed between a snapshot and its log, or before the files of the last one were taken away.

@@ -38,8 +38,10 @@ const AT_ONCE: usize = 1 << 18;
 /// The fewest documents that are sampled.
 const LEAST_SAMPLED: usize = 256;
 
-/// Beyond these, one in so many features is sampled, of as many as any run has time for.
+/// Further documents are sampled while they have one in so many of all features at most.
 const SAMPLED_OF: u64 = 12;
+
+/// The number of their features that any run has time for.
 const FREE: u64 = 1 << 20;
 
 /// A document with a hash of each of its features, ascending.
@@ -330,7 +332,7 @@ pub fn estimate<S: FeatureLists>(
     let mut ranks = Bits::new(store.ranks() as u64);
     sampled.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
     let lists = store.lists(&ranks)?;
-    // How many sampled documents have a feature; those whose hashes begin alike count together.
+    // The number of sampled documents that have a feature; those whose hashes begin alike count together.
     let features: usize = sampled.iter().map(|&rank| lists.list(rank).len()).sum();
     let shift = u32::BITS - (4 * features.max(16)).ilog2().min(24);
     let mut having = vec![0u16; 1 << (u32::BITS - shift)];

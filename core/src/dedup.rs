@@ -272,8 +272,8 @@ impl Deduper {
 pub struct Outcome {
     /// Documents, those of the reference set among them.
     pub documents: usize,
-    /// The first so many are new, the others are the reference set, see [`Context::against`]. All of them, if nothing
-    /// else was asked for.
+    /// The number of new documents, which come first; the others are the reference set, see [`Context::against`]. All
+    /// are new if nothing else was asked for.
     pub new: usize,
     /// Distinct texts.
     pub texts: usize,

@@ -330,12 +330,11 @@ fn on_disk(
     let (sketched, place) = earlier.unwrap_or((job, folder.place()));
     let work = WorkingFolder::open(place, sketched, &plan.files)?;
     let shown = printable_path(work.path());
-    if work.is_begun && earlier.is_none() {
-        progress.note(&format!("going on with what an earlier run has left in {shown}"));
-    }
     if earlier.is_some() {
         // Sketches that were kept on purpose are not what an interrupted run has left.
         keep(None);
+    } else if work.is_begun {
+        progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
     sweep(work.path());
     let (most, last) = (AtomicU64::new(0), Mutex::new(Instant::now()));
@@ -347,7 +346,7 @@ fn on_disk(
             // The result first: a run that is killed from here on has it.
             folder.finish()?;
             if earlier.is_some() {
-                keep(None);
+                // Nothing to take away: the sketches are the earlier run's.
             } else if job.keep_sketches {
                 keep(None);
                 progress.note(&format!("the sketches are in {shown}"));
@@ -369,8 +368,8 @@ fn on_disk(
         Err(error) => {
             if earlier.is_none() {
                 progress.note(&format!("what was finished is {}", kept_messages(work.path())));
+                keep(None);
             }
-            keep(None);
             Err(error)
         }
     }
