@@ -1,6 +1,7 @@
-//! A bit for each of many documents.
+//! Sets of documents, one bit for each. A document is a number from 0 here: its rank in keep order, or its number in an
+//! index.
 
-/// A bit for each document.
+/// A set of documents: a bit for each number from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bits {
     words: Vec<u64>,
@@ -9,28 +10,28 @@ pub struct Bits {
 const WORD: u64 = u64::BITS as u64;
 
 impl Bits {
-    /// Makes `documents` bits, all unset.
+    /// Makes a bit for each document from 0 to `documents` − 1, all unset.
     pub fn new(documents: u64) -> Self {
         Self { words: vec![0; documents.div_ceil(WORD) as usize] }
     }
 
-    /// Makes room for documents up to a number, whose bits are unset if they are new.
+    /// Lengthens the list to `documents` bits, if it is shorter. New bits are unset.
     pub(crate) fn reach(&mut self, documents: u64) {
         let words = documents.div_ceil(WORD) as usize;
         self.words.resize(self.words.len().max(words), 0);
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory, spare room included.
     pub(crate) fn bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
     }
 
-    /// The bits, 64 to a word, the first one lowest.
+    /// The bits, 64 to a word. Document 0 has the lowest bit of the first word.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// True if a document's bit is set; documents beyond the last have none.
+    /// True if a document's bit is set; false for a document beyond the last.
     #[inline]
     pub fn get(&self, document: u64) -> bool {
         self.words.get((document / WORD) as usize).is_some_and(|word| word >> (document % WORD) & 1 == 1)
@@ -39,7 +40,7 @@ impl Bits {
     /// Sets a document's bit.
     ///
     /// # Panics
-    /// If there is no such document.
+    /// If the document is beyond the last word.
     #[inline]
     pub fn set(&mut self, document: u64) {
         self.words[(document / WORD) as usize] |= 1 << (document % WORD);
@@ -48,7 +49,7 @@ impl Bits {
     /// Unsets a document's bit.
     ///
     /// # Panics
-    /// If there is no such document.
+    /// If the document is beyond the last word.
     #[inline]
     pub fn clear(&mut self, document: u64) {
         self.words[(document / WORD) as usize] &= !(1 << (document % WORD));
@@ -62,22 +63,23 @@ impl Bits {
         })
     }
 
-    /// The number of bits that are set.
+    /// The number of documents whose bits are set.
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Sets the bits that are set in others.
+    /// Sets each bit that is set in `others`, too: the union.
     ///
     /// # Panics
-    /// If there are not as many of them.
+    /// If the two have different numbers of words.
     pub fn add(&mut self, others: &Self) {
         assert_eq!(self.words.len(), others.words.len(), "bits of as many documents");
         self.words.iter_mut().zip(&others.words).for_each(|(word, other)| *word |= other);
     }
 }
 
-/// Some documents of all, each with its place among them: a fifth of a byte for every document.
+/// A set of documents that tells the place of each member among the members. It takes a seventh of a byte for each
+/// document, member or not.
 #[derive(Clone, Debug)]
 pub struct Subset {
     members: Bits,
@@ -89,7 +91,7 @@ pub struct Subset {
 const BLOCK: usize = 8;
 
 impl Subset {
-    /// The documents whose bits are set, of which there are fewer than 2³².
+    /// The set of the documents whose bits are set: fewer than 2³².
     pub fn new(members: Bits) -> Self {
         let (mut before, mut sum) = (Vec::with_capacity(members.words.len().div_ceil(BLOCK)), 0);
         for block in members.words.chunks(BLOCK) {
@@ -99,7 +101,7 @@ impl Subset {
         Self { members, before }
     }
 
-    /// The place of a member.
+    /// The place of a member from 0: the number of members with lesser numbers.
     #[inline]
     pub fn place(&self, member: u64) -> usize {
         let word = (member / WORD) as usize;

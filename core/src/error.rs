@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// An error of the core: it is asked for something that has no meaning. It reads no files.
+/// An error of the core: a caller asks for something that has no meaning. The core reads no files, so that nothing else
+/// fails.
 ///
 /// ```
 /// use simflip_core::{Deduper, Error, Settings};
@@ -16,9 +17,9 @@ pub enum Error {
     /// A parameter, or a combination of parameters, that has no meaning.
     #[error("{parameter} {got}: expected {expected}", got = printable(got), expected = printable(expected))]
     Parameter {
-        /// The parameter's name as the command line spells it, without dashes.
+        /// The parameter's name as the command line spells it, without the leading dashes.
         parameter: &'static str,
-        /// The value given.
+        /// The value that was given.
         got: String,
         /// The values that are possible, such as `at most 15 of 64 bits`.
         expected: String,
@@ -26,17 +27,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// A parameter that has no meaning.
+    /// Makes an [`Error::Parameter`] from its fields.
     #[doc(hidden)]
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
         Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }
     }
 }
 
-/// The core's result.
+/// A result whose error is the core's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Checks that a number is a share above 0.
+/// Checks that a number is a share above 0 and at most 1. `parameter` names it in the error.
 pub(crate) fn check_share(parameter: &'static str, share: f64) -> Result<()> {
     match share > 0.0 && share <= 1.0 {
         true => Ok(()),
@@ -44,8 +45,8 @@ pub(crate) fn check_share(parameter: &'static str, share: f64) -> Result<()> {
     }
 }
 
-/// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them,
-/// and characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
+/// Makes a text safe to print on one line of a terminal or a log. Control characters, line ends among them, and
+/// characters that turn the direction of what follows become escapes such as `\u{1b}` and `\n`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_control) {
         return Cow::Borrowed(text);

@@ -15,20 +15,20 @@ use std::str::FromStr;
 /// Name of MurmurHash3, written into every file that depends on it.
 pub const MURMUR3: &str = "murmur3-x64-128-low64-v1";
 
-/// Which hash stands for a feature. Features of different hashes cannot be compared.
+/// The hash that stands for a feature. Features of different hashes cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeatureHash {
-    /// MurmurHash3, as SimHashes have always been made by.
+    /// MurmurHash3, of the settings for SimHash.
     #[default]
     Murmur3,
-    /// A folded product of 64 by 64 bits a word, and one more a feature.
+    /// The folded product of 64 by 64 bits, of the settings for MinHash and for both sketches.
     Product,
 }
 
 #[doc(hidden)]
 impl FeatureHash {
-    /// All of them.
+    /// All hashes.
     pub const ALL: [Self; 2] = [Self::Murmur3, Self::Product];
 
     /// The command line's spelling.
@@ -63,21 +63,22 @@ impl FromStr for FeatureHash {
     }
 }
 
-/// The operations of a hash in the loops over words, so that each hash has loops of its own.
+/// A [`FeatureHash`] as a type: its operations for loops over words, which are compiled for each hash. A word is one of
+/// a text.
 pub(crate) trait WordHash {
-    /// Which it is.
+    /// The hash that the type stands for.
     const HASH: FeatureHash;
 
     /// The hash of a word of at most [`ShortKey::MAX`] bytes.
     fn short(word: ShortKey) -> u64;
 
-    /// The hash of a longer word.
+    /// The hash of a word of more bytes.
     fn long(word: &[u8]) -> u64;
 
-    /// The feature that is one word.
+    /// The feature that is one word, from the word's hash.
     fn feature(word: u64) -> u64;
 
-    /// The feature that is a run of words, from the polynomial over their hashes.
+    /// The feature that is a shingle, from the polynomial at [`BASE`] over the hashes of its words.
     fn shingle(rolling: u64) -> u64;
 
     /// The hash of a word of any length.
@@ -122,7 +123,8 @@ impl WordHash for Murmur3 {
 /// [`FeatureHash::Product`].
 pub(crate) struct Product;
 
-/// Digits of π, as are all that follow: factors must be odd.
+/// The constants of [`Product`]: 64-bit pieces of the digits of π, made odd where they are not, as a factor must be
+/// odd.
 pub(crate) const PI: [u64; 5] = [
     0x243f_6a88_85a3_08d3,
     0xa409_3822_299f_31d1,
@@ -131,7 +133,7 @@ pub(crate) const PI: [u64; 5] = [
     0xc0ac_29b7_c97c_50dd,
 ];
 
-/// Both halves of a product, put together.
+/// Multiplies two numbers to 128 bits, and gives the exclusive or of both halves.
 #[inline(always)]
 pub(crate) fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -173,9 +175,10 @@ impl WordHash for Product {
 /// Bits of a feature's hash, and so of a SimHash.
 pub const BITS: usize = 64;
 
-/// The base of the polynomial over the words of a run: odd, so that multiplying by it loses nothing.
+/// The base of the polynomial over the word hashes of a shingle: odd, so that multiplying by it loses nothing.
 pub(crate) const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The factors of MurmurHash3's blocks: this one and the next.
 pub(crate) const C1: u64 = 0x87c3_7b91_1142_53d5;
 pub(crate) const C2: u64 = 0x4cf5_ad43_2745_937f;
 /// The factors of [`fmix64`].
@@ -246,23 +249,23 @@ fn finish(mut h1: u64, mut h2: u64, low: u64, high: u64, length: u64) -> (u64, u
     (h1, h2)
 }
 
-/// The MurmurHash3 of bytes: a feature's, where features are known by it ([`FeatureHash::Murmur3`]).
+/// The hash of the bytes of a word or feature by [`FeatureHash::Murmur3`]: the low 64 bits, with seed 0.
 #[inline]
 pub fn feature(bytes: &[u8]) -> u64 {
     murmur3_x64_128(bytes, 0).0
 }
 
-/// Appends a word to a hash of a sequence of words: order matters, and every word reaches every bit.
+/// Appends a 64-bit number to the hash of a sequence of numbers. Order matters, and every number reaches every bit.
 #[inline]
 pub(crate) const fn extend_shingle(shingle: u64, word: u64) -> u64 {
     fmix64(shingle.wrapping_mul(BASE).wrapping_add(word))
 }
 
-/// The hash of a shingle of no words.
+/// The hash of an empty sequence, which [`extend_shingle`] extends.
 pub(crate) const SHINGLE_START: u64 = 0x5348_494e_474c_4521;
 
-/// A key of at most [`ShortKey::MAX`] bytes, held in two words: most words of most languages.
-/// Hashing it takes no branch.
+/// A word of at most [`ShortKey::MAX`] bytes, held in two numbers: most words of most languages. Hashing it takes no
+/// branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShortKey {
     low: u64,
@@ -271,10 +274,10 @@ pub(crate) struct ShortKey {
 }
 
 impl ShortKey {
-    /// The longest key that fits.
+    /// The most bytes of a word that fits.
     pub const MAX: usize = 15;
 
-    /// The first `length` bytes of `window`; whatever stands behind them is ignored.
+    /// The word that is the first `length` bytes of `window`; the bytes behind them are ignored.
     ///
     /// # Panics
     /// In debug builds, if `length` is above [`MAX`](Self::MAX).
@@ -290,33 +293,32 @@ impl ShortKey {
         Self { low: low & ones as u64, high: high & (ones >> 64) as u64, length: length as u32 }
     }
 
-    /// The bytes of the key, and how many of them there are.
+    /// The bytes of the word with zeros behind them, and their number.
     #[inline]
     pub fn bytes(self) -> ([u8; 16], usize) {
         ((u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes(), self.length as usize)
     }
 
-    /// The value that [`feature`] gives for the key's bytes.
+    /// The value that [`feature`] gives for the word's bytes.
     #[inline]
     pub fn feature(&self) -> u64 {
         finish(0, 0, self.low, self.high, u64::from(self.length)).0
     }
 }
 
-/// A 128-bit digest that stands for the exact text.
+/// A 128-bit digest of a text. Texts with the same digest count as the same, byte for byte.
 #[inline]
 pub fn text_digest(text: &str) -> u128 {
     let (low, high) = murmur3_x64_128(text.as_bytes(), 0);
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// Random numbers that mean the same for ever: SplitMix64 (Steele, Lea & Flood 2014), for the parameters of
-/// what is stored and made again, as MinHash's functions are from their seed. Tests draw with it, too.
+/// A generator of random numbers, SplitMix64 (Steele, Lea & Flood 2014). Its numbers for a seed never change, so it
+/// draws the parameters that stored sketches depend on, such as MinHash's functions. Tests draw with it, too.
 ///
-/// What is sampled or made up, for a calibration, a plan, a benchmark or an experiment, is drawn with
-/// `rand`'s `Xoshiro256PlusPlus` and its sampling: nothing that is stored has to be drawn again.
-/// Where whatever is sampled has a hash, neither is used: the least hashes with the seed are a sample
-/// that depends on no order.
+/// Calibrations, plans, benchmarks and experiments draw with `rand`'s `Xoshiro256PlusPlus`, as nothing stored depends
+/// on them. Items that have hashes are sampled without a generator: those with the least hashes with the seed are a
+/// sample that depends on no order.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
@@ -336,7 +338,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (Lemire's multiplication; the bias is below 2⁻³² for bounds below 2³²).
+    /// A number from 0 to `bound` − 1 (Lemire's multiplication; the bias is below 2⁻³² for bounds below 2³²).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

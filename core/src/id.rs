@@ -81,26 +81,29 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A document, by its place in the corpus.
+    /// A document, numbered from 0 in the order in which documents were added to a run or an index. An index gives the
+    /// numbers of removed documents again.
     Document;
-    /// A distinct text, in order of the first documents that have it.
+    /// A distinct text, numbered in the order of the first documents that have it.
     #[doc(hidden)]
     Text;
-    /// A distinct sketch among those that an index is built over or a join compares, in order of the
-    /// sketches.
+    /// A distinct sketch among those that an index is built over or a join compares, in ascending order of the
+    /// sketches. In an index that grows the order is that in which they were added.
     Slot;
-    /// A document, by its place in the order in which documents are kept: the lesser one is the better one to keep.
+    /// A document, by its place in keep order: of two near-duplicates the lesser rank is kept. A run in memory ranks
+    /// distinct texts.
     #[doc(hidden)]
     Rank;
-    /// Documents that stand or fall together.
+    /// Documents that count as one when clusters are made: the copies of a text, or, without verification, the
+    /// documents of one sketch.
     #[doc(hidden)]
     Group;
-    /// A cluster, in order of the first documents.
+    /// A cluster of an outcome, numbered in the order of the clusters' first documents.
     #[doc(hidden)]
     Cluster;
 }
 
-/// Lists of `V`, one for each `K`, in one block of memory.
+/// Lists of `V`, one for each `K` from 0, in one block of memory.
 ///
 /// ```
 /// use simflip_core::id::{Cluster, Document, Lists};
@@ -125,18 +128,18 @@ impl<K, V> Default for Lists<K, V> {
 }
 
 impl<K: Id, V> Lists<K, V> {
-    /// No list, with room for some.
+    /// Makes an empty collection with room for so many lists and so many values of all lists.
     pub fn with_capacity(lists: usize, values: usize) -> Self {
         Self { ends: Vec::with_capacity(lists), values: Vec::with_capacity(values), key: PhantomData }
     }
 
-    /// The lists that end at these places, one after the other, in `values`.
+    /// Makes the lists that stand one after the other in `values`, each with the place behind its last value in `ends`.
     pub(crate) fn from_parts(ends: Vec<u32>, values: Vec<V>) -> Self {
         debug_assert!(ends.is_sorted() && ends.last().copied().unwrap_or_default() as usize == values.len());
         Self { ends, values, key: PhantomData }
     }
 
-    /// Adds a list behind the last one.
+    /// Adds a list behind the last one, and gives its key.
     ///
     /// # Panics
     /// If all lists together have 2³² values or more.
@@ -188,8 +191,8 @@ impl<K: Id, V, L: IntoIterator<Item = V>> FromIterator<L> for Lists<K, V> {
     }
 }
 
-/// Lists of `V`, one for each `K`, each with a value that leads it. Nearly all have no other value, and take no more
-/// memory than that one.
+/// Lists of `V`, one for each `K` from 0, each with one of its values as its leader. A list of one value takes no more
+/// memory than that value.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct LedLists<K, V> {
@@ -206,10 +209,10 @@ impl<K, V> Default for LedLists<K, V> {
 }
 
 impl<K: Id, V: Copy> LedLists<K, V> {
-    /// Adds a list behind the last one, and the value of it that leads it.
+    /// Adds `list` behind the last one, with its value `leader` as the leader, and gives its key.
     ///
     /// # Panics
-    /// If there are 2³² lists already, or those of several values have so many together.
+    /// If there are 2³² lists already, or lists of several values have 2³² values together.
     pub fn push(&mut self, leader: V, list: &[V]) -> K {
         let key = K::at(self.leaders.len());
         self.leaders.push(leader);
@@ -220,7 +223,7 @@ impl<K: Id, V: Copy> LedLists<K, V> {
         key
     }
 
-    /// The value that leads the list of a key.
+    /// The leader of the list of a key.
     #[inline]
     pub fn leader(&self, key: K) -> V {
         self.leaders[key.index()]
@@ -254,8 +257,9 @@ impl<K: Id, V: Copy> LedLists<K, V> {
     }
 }
 
-/// Where documents stand that are put together from several lists: in which list, and where in it. Neighbours mostly
-/// stand side by side there, so runs of them are held: hardly any bytes a document.
+/// The list in which each document stands and its place there, for documents that are put together from several lists:
+/// the parts of a collection, say. Neighbours mostly stand side by side, so runs of them are held: hardly any bytes a
+/// document.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct Places {
@@ -277,10 +281,10 @@ impl Places {
     /// Documents between two of which the run is known without a search.
     const STEP: usize = 256;
 
-    /// Adds a document that stands at this place of a list.
+    /// Adds a document that stands at place `at` of list `list`, and gives its number.
     ///
     /// # Panics
-    /// If there are 2³² already.
+    /// If there are 2³² documents already.
     pub fn push(&mut self, list: u32, at: u32) -> Document {
         let document = Document::at(self.documents);
         let goes_on = |run: &PlaceRun| {
@@ -314,13 +318,14 @@ impl Places {
         (list, at + (document.number() - first.number()))
     }
 
-    /// The runs of documents that stand side by side: their list, the place of the first there, and the documents.
+    /// The runs of documents that stand side by side: their list, the place of the first there, and their numbers.
     pub fn runs(&self) -> impl Iterator<Item = (u32, u32, Range<u32>)> {
         let ends = self.runs.iter().skip(1).map(|next| next.first.number()).chain([self.documents as u32]);
         self.runs.iter().zip(ends).map(|(run, end)| (run.list, run.at, run.first.number()..end))
     }
 
-    /// Where places ascend, the number of documents that stand before a place.
+    /// The number of documents that stand before place `at` of list `list`. Documents must have been added in ascending
+    /// order of list and place.
     pub fn before(&self, list: u32, at: u32) -> usize {
         let Some(run) = self.runs.partition_point(|run| (run.list, run.at) <= (list, at)).checked_sub(1)
         else {

@@ -1,6 +1,6 @@
-//! The steps of a run, and the trait of those who show its progress.
+//! The steps of a run, and the trait by which a caller hears of its progress.
 
-/// A step of a run. What it works through is said in its comment.
+/// A step of a run. The comment of each names, behind the colon, the items that [`Progress`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Step {
@@ -18,11 +18,11 @@ pub enum Step {
     Index,
     /// The number of probes for the recall is measured: texts.
     Calibrate,
-    /// Pairs of sketches are looked for: distinct sketches.
+    /// Pairs of sketches are looked for: distinct sketches, or texts where keys are joined.
     Join,
     /// Pairs are counted by score: pairs of sketches.
     Histograms,
-    /// Verification decides: pairs of sketches.
+    /// Verification decides: pairs of sketches, or of texts where keys are joined.
     Verify,
     /// Documents that fuller ones contain are looked for: texts.
     Containment,
@@ -36,14 +36,14 @@ pub enum Step {
     Cohesion,
 }
 
-/// Hears how a run goes on. [`begin`](Self::begin) and [`end`](Self::end) come from the thread that runs, in
-/// turn; [`advance`](Self::advance) from any thread. `()` hears nothing.
+/// A receiver of a run's progress. The thread that runs calls [`begin`](Self::begin) and [`end`](Self::end) in turn,
+/// and any thread calls [`advance`](Self::advance). `()` ignores the calls.
 pub trait Progress: Sync {
-    /// A step begins that works through so many items.
+    /// Notes that a step begins, which works through `items` items.
     fn begin(&self, step: Step, items: u64);
     /// Notes that `items` more are done.
     fn advance(&self, items: u64);
-    /// The step is over.
+    /// Notes that the step is over.
     fn end(&self, step: Step);
 }
 
@@ -53,7 +53,8 @@ impl Progress for () {
     fn end(&self, _: Step) {}
 }
 
-/// Runs a step. The work gets a function that tells how many more items are done.
+/// Runs `work` as a step of `items` items, and reports its beginning and its end. `work` gets a function by which it
+/// reports how many more items are done.
 pub(crate) fn run<R>(
     progress: &dyn Progress,
     step: Step,
