@@ -18,24 +18,26 @@ use crate::lists::{shared_of, sorted_hashes};
 use crate::text::{TokenKind, Tokenizer};
 use std::sync::OnceLock;
 
-/// The number of bytes of a text that are compared.
+/// The most bytes of a text's folded words that are compared.
 pub const COMPARED: usize = 1 << 15;
 
-/// The Jaccard coefficient of runs of five characters of two texts with this similarity, if edits stand apart.
+/// The Jaccard similarity of the character 5-grams of two texts whose similarity by edits is `similarity`, if the edits
+/// stand apart. Sketches estimate it, so it tells which texts need not be compared by edits.
 pub(crate) fn coefficient(similarity: f64) -> f64 {
     let runs = similarity.powi(5);
     runs / (2.0 - runs)
 }
 
-/// The similarity of two texts.
+/// The similarity of two texts, 0 to 1, as the module defines it; 1 if neither has a word.
 pub fn similarity(a: &str, b: &str) -> f32 {
     let mut tokenizer = Tokenizer::default();
     let [a, b] = [a, b].map(|text| packed(&mut tokenizer, text));
     Pattern::new(Words::of(&a)).similarity(Words::of(&b), 0.0)
 }
 
-/// The words of a text, as they are kept with its sketch: their number, a hash of each, ascending, and the words
-/// themselves. The words are UTF-8, four bytes to an item, with a blank between and zeros behind, which no word has.
+/// The folded words of a text, as they are kept with its sketch: their number, a 32-bit hash of each, ascending, and
+/// the words themselves. The words are UTF-8, four bytes to an item, with a blank between and zeros behind, which no
+/// word has.
 pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
     let mut bytes = Vec::new();
     tokenizer.tokens(text, |token| {
@@ -55,7 +57,7 @@ pub(crate) fn packed(tokenizer: &mut Tokenizer, text: &str) -> Vec<u32> {
     packed
 }
 
-/// The words of a text.
+/// The words of a text, borrowed from its [`packed`] form.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Words<'a> {
     /// The hash of each, ascending.
@@ -65,7 +67,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Reads words that were [`packed`].
+    /// Reads words that were [`packed`]; none from a list that is empty or too short.
     pub fn of(packed: &'a [u32]) -> Self {
         let Some((&number, rest)) = packed.split_first() else { return Self::default() };
         let Some((hashes, text)) = rest.split_at_checked(number as usize) else { return Self::default() };
@@ -75,7 +77,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A text that others are compared with.
+/// The words of a text that many others are compared with.
 #[derive(Default)]
 pub(crate) struct Pattern {
     hashes: Vec<u32>,
@@ -85,11 +87,12 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
+    /// Copies the words.
     pub fn new(Words { hashes, text }: Words<'_>) -> Self {
         Self { hashes: hashes.to_vec(), text: text.to_vec(), places: OnceLock::new() }
     }
 
-    /// The similarity with another text, 0 to 1; 0 if it is below `least`.
+    /// The similarity with another text, 0 to 1, as the module defines it; 0 if it is below `least`.
     pub fn similarity(&self, other: Words<'_>, least: f64) -> f32 {
         let longer = self.text.len().max(other.text.len());
         if longer == 0 {
@@ -120,7 +123,7 @@ impl Pattern {
         })
     }
 
-    /// The number of edits that make one text of the other, if they are at most so many.
+    /// The number of edits, in bytes, that make one text of the other; none if there are more than `most`.
     ///
     /// This is the bit-parallel algorithm of Myers (1999) in blocks of 64 rows (Hyyrö 2003). It computes only the
     /// blocks that a path of so few edits can reach (Ukkonen 1985).

@@ -16,16 +16,16 @@ use std::cmp::Ordering;
 /// The sizes of two sets of features and of their intersection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
-    /// Features of both documents.
+    /// Number of features that both documents have.
     pub shared: u64,
-    /// Features of the first document only.
+    /// Number of features that only the first document, A, has.
     pub only_a: u64,
-    /// Features of the second document only.
+    /// Number of features that only the second document, B, has.
     pub only_b: u64,
 }
 
 impl Overlap {
-    /// The Jaccard coefficient |A ∩ B| / |A ∪ B| (Broder's resemblance); 1 if both sets are empty.
+    /// The Jaccard similarity |A ∩ B| / |A ∪ B| (Broder's resemblance); 1 if both sets are empty.
     pub fn jaccard(self) -> f64 {
         ratio_or_one(self.shared, self.shared + self.only_a + self.only_b)
     }
@@ -60,7 +60,7 @@ fn merge<N: Copy + Default>(a: &[(u64, N)], b: &[(u64, N)], mut each: impl FnMut
     b[j..].iter().for_each(|&(_, n)| each(None, Some(n)));
 }
 
-/// Counts the features of either document and of both; the numbers in the lists are ignored.
+/// Counts the features that both documents have, and those that only one has; the numbers in the lists are ignored.
 pub fn overlap(a: &[(u64, u32)], b: &[(u64, u32)]) -> Overlap {
     let mut overlap = Overlap::default();
     merge(a, b, |a, b| match (a, b) {
@@ -71,7 +71,7 @@ pub fn overlap(a: &[(u64, u32)], b: &[(u64, u32)]) -> Overlap {
     overlap
 }
 
-/// The Jaccard coefficient of the two sets of features, see [`Overlap::jaccard`].
+/// The Jaccard similarity of the two sets of features, see [`Overlap::jaccard`].
 pub fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
     overlap(a, b).jaccard()
 }

@@ -1,8 +1,8 @@
-//! Made-up near pairs of SimHashes, for whoever has no data or wants none: plans, benchmarks, experiments.
+//! Random near pairs of SimHashes, for plans, benchmarks and experiments that have no data or want none.
 //!
-//! The weights behind a hash are 64 independent numbers from N(0, 1). A near document's are the same
-//! vector, turned by a small angle; documents do not change so evenly, but their near hashes differ where
-//! these do, in their lowest-margin bits.
+//! The weights behind a hash are 64 independent numbers from N(0, 1). The weights of its near hash are the same vector,
+//! turned by a small angle. Real documents do not change so evenly, but their near hashes differ where these do: in the
+//! lowest-margin bits.
 //!
 //! The same seed gives the same bits on every machine and with every version of `rand`: the generator and its
 //! sampling are of those that the crate keeps stable, and logarithms and cosines are computed by `libm`.
@@ -15,7 +15,7 @@ use crate::simhash::{BITS, SimHash, distance};
 /// The largest cosine of a document and its near one.
 const NEAREST: f64 = 0.9999;
 
-/// Pairs of a SimHash and one at distance 1 to h, without end.
+/// An endless iterator of pairs of SimHashes at a Hamming distance of 1 to h.
 ///
 /// The cosine of the two weight vectors is drawn uniformly from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that
 /// is less). Pairs at another distance are dropped, so the cosines of those that are left are not uniform.
@@ -28,7 +28,8 @@ pub struct NearPairs {
 }
 
 impl NearPairs {
-    /// Pairs at distance 1 to `distance`, which counts as 1 below and as 32 above.
+    /// Makes the pairs at a Hamming distance of 1 to `distance`, which is taken as 1 if it is less and as 32 if it is
+    /// more. The same seed gives the same pairs.
     pub fn new(distance: u32, seed: u64) -> Self {
         Self {
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -46,7 +47,7 @@ impl NearPairs {
         self
     }
 
-    /// Makes a hash by itself: like the first of a pair, and near others by chance alone.
+    /// Draws one hash by itself: like the first of a pair, and near others by chance alone.
     pub fn single(&mut self) -> SimHash {
         let drawn = self.normals();
         SimHash::from_weights(std::array::from_fn(|bit| (self.means[bit] + drawn[bit]) as f32))

@@ -128,7 +128,7 @@ impl<K, V> Default for Lists<K, V> {
 }
 
 impl<K: Id, V> Lists<K, V> {
-    /// Makes an empty collection with room for so many lists and so many values of all lists.
+    /// Makes an empty collection with room for `lists` lists, and for `values` values in all lists together.
     pub fn with_capacity(lists: usize, values: usize) -> Self {
         Self { ends: Vec::with_capacity(lists), values: Vec::with_capacity(values), key: PhantomData }
     }

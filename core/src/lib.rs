@@ -1,6 +1,6 @@
-//! Near-duplicates of texts in memory: MinHash bands with bits that verify (the default), SimHash with the weights
-//! behind it, the searches over both, and how many near-duplicates they found. Texts or sketches in, numbers out: no
-//! files, no sentences, no C code.
+//! Finds near-duplicates among texts in memory. By default documents that share a hash of MinHash values are
+//! candidates, and stored bits verify them; SimHash with the weights behind it and several searches are there as well.
+//! Each run estimates its recall. Texts or sketches in, numbers out: no files, no sentences, no C code.
 //!
 //! # Near-duplicates of some texts
 //!
@@ -21,9 +21,8 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
-//! [`Settings`] say which sketch a document gets, where candidate pairs come from, and which
-//! verification decides about them. The [`Outcome`] has pairs, clusters, the documents that stay,
-//! and what the search cost and found.
+//! [`Settings`] say which sketch a document gets, where candidate pairs come from, and which verification decides about
+//! them. The [`Outcome`] has pairs, clusters, the documents that are kept, and the cost of the search.
 //!
 //! # The neighbours of a hash
 //!
@@ -128,7 +127,7 @@ pub mod internal {
     pub use crate::kernel::Level;
     pub use crate::weight::vocabulary::Vocabulary;
 
-    /// Large lists that are read at random places.
+    /// Memory for large lists that are read at random places, and prefetching of such reads.
     pub mod memory {
         pub use crate::kernel::huge_pages::{untouched, with_room};
         pub use crate::kernel::prefetch::read as prefetch;

@@ -1,15 +1,16 @@
-//! Features as lists of 32-bit hashes: what two lists have in common, and which documents have a hash.
+//! Features as lists of 32-bit hashes: how many of them two lists share, and a table of the documents that have each.
 
 use crate::kernel::prefetch;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// 32 bits of the hash of a feature, by which documents are compared here.
+/// Shortens the 64-bit hash of a feature to the 32 bits by which lists of features are compared.
 pub fn feature_hash(feature: u64) -> u32 {
     (crate::hash::fmix64(feature) >> 32) as u32
 }
 
-/// The hashes of features, ascending: put in order by their first bits, as hashes are spread evenly.
+/// The [32-bit hashes](feature_hash) of features, ascending, repeats included. It sorts by their first bits, as hashes
+/// are spread evenly.
 pub(crate) fn sorted_hashes(features: &[u64]) -> Vec<u32> {
     /// The most hashes that are compared one by one.
     const FEW: usize = 128;
@@ -52,8 +53,8 @@ pub(crate) fn sorted_hashes(features: &[u64]) -> Vec<u32> {
     hashes
 }
 
-/// The number of hashes of an ascending list that another one has, if there are at least so many. Most lists that
-/// are compared have too few, which shows before their ends.
+/// The number of hashes that two ascending lists share, each as often as both have it; none if it is below `least`.
+/// Most lists that are compared share too few, which shows before their ends.
 pub(crate) fn shared_of(own: &[u32], mut others: &[u32], least: usize) -> Option<usize> {
     /// Steps between two looks at the number that is missing.
     const STEPS: usize = 64;
@@ -81,21 +82,24 @@ pub(crate) fn shared_of(own: &[u32], mut others: &[u32], least: usize) -> Option
     (shared >= least).then_some(shared)
 }
 
-/// The documents that have some hashes, for looking up many others, most of which none has.
+/// A table from hashes to the documents that have them, for many look-ups of hashes that mostly no document has.
+///
+/// An *entry* is a hash and the number of one document that has it; the caller may number other things than documents.
+/// A *place* is the number of an entry from 0. The entries of a hash have neighbouring places.
 pub(crate) struct HashTable {
-    /// For each hash, mixed, and each document that has it: both, ascending.
+    /// The entries, ascending, each hash mixed.
     entries: Vec<(u32, u32)>,
     /// Where the entries begin whose hash has these first bits.
     starts: Vec<u32>,
     shift: u32,
-    /// Sixteen bits for each entry, by the hash as it is, one of which is set: they stay in a processor's cache when
-    /// entries do not. Where least hashes are entries, nearly all bits of greater ones are clear.
+    /// Sixteen bits for each entry, one of which is set, by the hash before mixing. They stay in a processor's cache
+    /// when entries do not. Where least hashes are entries, nearly all bits of greater ones are clear.
     filter: Vec<u64>,
     filter_shift: u32,
 }
 
 impl HashTable {
-    /// Makes the table of hashes, each with its document.
+    /// Makes the table of these entries, in any order: each a hash and a document. A repeated entry counts once.
     pub fn new(mut entries: Vec<(u32, u32)>) -> Self {
         let number = entries.len().max(64).next_power_of_two().min(1 << 27);
         let (bits, filter_bits) = (number.ilog2(), number.ilog2() + 4);
@@ -114,23 +118,23 @@ impl HashTable {
         Self { entries, starts, shift, filter, filter_shift }
     }
 
-    /// Number of entries, below which all places are.
+    /// Number of entries: places are below it.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Least hashes are near each other; this spreads them.
+    /// Spreads hashes evenly: tables are often made of the least hashes alone.
     fn mix(hash: u32) -> u32 {
         hash.wrapping_mul(0x9e37_79b1)
     }
 
-    /// The places of the entries of a hash.
+    /// The places of the entries of a hash; empty if there are none.
     pub fn places(&self, hash: u32) -> Range<usize> {
         if self.may_have(hash) { self.entries_of(Self::mix(hash)) } else { 0..0 }
     }
 
-    /// Calls `each` with the [places](Self::places) of each hash that has some, in the order of the hashes. Many are
-    /// looked up at once, so that they wait for memory together.
+    /// Calls `each` with the [places](Self::places) of each of these hashes that has entries, in the order of `hashes`.
+    /// Many are looked up at once, so that they wait for memory together.
     pub fn each_place(&self, hashes: &[u32], mut each: impl FnMut(Range<usize>)) {
         /// Hashes that are looked up at once.
         const AT_ONCE: usize = 32;
@@ -153,7 +157,7 @@ impl HashTable {
         look_up(&found[..number]);
     }
 
-    /// True if the filter has a hash.
+    /// True if a hash may have entries, by the filter; false if it has none.
     fn may_have(&self, hash: u32) -> bool {
         let bit = hash >> self.filter_shift;
         self.filter[bit as usize / 64] >> (bit % 64) & 1 == 1
@@ -169,13 +173,13 @@ impl HashTable {
         from + before..from + before + same
     }
 
-    /// The places of the entries of a hash, of which the first is known.
+    /// The places of all entries of a hash, from `first`, the place of its first entry.
     pub fn run(&self, first: usize) -> Range<usize> {
         let hash = self.entries[first].0;
         first..first + self.entries[first..].iter().take_while(|(other, _)| *other == hash).count()
     }
 
-    /// The hashes, each by the place of its first entry, with its documents.
+    /// For each hash the place of its first entry and its documents, by ascending place.
     pub fn runs(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = u32>)> {
         let mut first = 0;
         self.entries.chunk_by(|a, b| a.0 == b.0).map(move |run| {
@@ -185,7 +189,7 @@ impl HashTable {
         })
     }
 
-    /// The documents at these places.
+    /// The documents of the entries at these places.
     pub fn documents(&self, places: Range<usize>) -> impl Iterator<Item = u32> {
         self.entries[places].iter().map(|&(_, document)| document)
     }

@@ -1,8 +1,8 @@
 //! The similarity of two documents, by any measure, in one place.
 //!
-//! A measure looks at what a [`ComparedDocument`] can show: features with their weights, a SimHash with its weights, a
-//! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two documents and on
-//! nothing else. It is 1 for equal texts and for no others above 1.
+//! A measure looks at what a [`ComparedDocument`] can show: weighted features, a SimHash with its weights, a MinHash
+//! signature, bits, or an extra list of feature hashes or words. Every measure is symmetric to the last bit, so
+//! that it depends on the two documents and on nothing else. It is 1 for equal texts, and at most 1 for others.
 
 use crate::edits::{self, Pattern, Words};
 use crate::jaccard::{self, SetBits};
@@ -17,17 +17,17 @@ pub trait ComparedDocument {
     /// [`text_digest`](crate::hash::text_digest) of the text.
     fn digest(&self) -> u128;
 
-    /// The SimHash; none for a document with too few features, or where there are none.
+    /// The SimHash; none for a document with too few features, or where documents have no SimHash.
     fn hashed(&self) -> Option<&Hashed> {
         None
     }
 
-    /// The MinHash signature; none for a document with too few features, or where there are none.
+    /// The MinHash signature; none for a document with too few features, or where documents have no signature.
     fn signature(&self) -> Option<&[u32]> {
         None
     }
 
-    /// The bits for verification ([`jaccard`]); none as for [`signature`](Self::signature).
+    /// The bits that estimate the Jaccard similarity ([`jaccard`]); none as for [`signature`](Self::signature).
     fn bits(&self) -> Option<SetBits<'_>> {
         None
     }
@@ -35,8 +35,8 @@ pub trait ComparedDocument {
     /// Number of distinct features.
     fn size(&self) -> u32;
 
-    /// Calls what is given with every distinct feature once and its weight, which matters to [`Measure::Cosine`]
-    /// alone; with none where features are not kept.
+    /// Calls the function with each distinct feature once and its weight; never where features are not kept. The weight
+    /// matters to [`Measure::Cosine`] alone.
     fn features(&self, _: impl FnMut(u64, i64)) {}
 
     /// The [extra list](crate::sketch::TwoSketches::extra) beside two sketches, if one is kept.
@@ -45,7 +45,7 @@ pub trait ComparedDocument {
     }
 }
 
-/// A document that others are compared with.
+/// A document that many others are compared with by one measure; what the measure needs of it is prepared once.
 pub struct Anchor<P> {
     measure: Measure,
     document: P,
@@ -55,12 +55,12 @@ pub struct Anchor<P> {
     square: i128,
     /// The document's words, where edits are counted.
     pattern: Pattern,
-    /// A similarity below it may be given as 0.
+    /// The least similarity that matters: one below it may be given as 0.
     least: f64,
 }
 
 impl<P: ComparedDocument> Anchor<P> {
-    /// Makes a document ready to be compared with many.
+    /// Prepares a document for comparisons by a measure.
     pub fn new(measure: Measure, document: P) -> Self {
         let pattern = match measure {
             Measure::Edits => Pattern::new(Words::of(document.extra().unwrap_or_default())),
@@ -83,8 +83,8 @@ impl<P: ComparedDocument> Anchor<P> {
         Self { least, ..self }
     }
 
-    /// The similarity with another document, at most 1. 0 for different texts where a document has no sketch to
-    /// compare.
+    /// The similarity with another document, at most 1. It is 0 for different texts if one document lacks the sketch
+    /// that the measure looks at.
     pub fn with(&self, other: &impl ComparedDocument) -> f32 {
         if self.document.digest() == other.digest() {
             return 1.0;
@@ -100,7 +100,7 @@ impl<P: ComparedDocument> Anchor<P> {
         }
     }
 
-    /// The similarity by edits; 0 if the estimated Jaccard coefficient shows that it is below the least.
+    /// The similarity by edits; 0 if the estimated Jaccard similarity shows that it is below the least.
     fn of_edits(&self, other: &impl ComparedDocument) -> f32 {
         /// Three standard errors of the usual sketch.
         const DOUBT: f64 = 0.1;
@@ -110,7 +110,7 @@ impl<P: ComparedDocument> Anchor<P> {
         other.extra().map_or(0.0, |words| self.pattern.similarity(Words::of(words), self.least))
     }
 
-    /// The Jaccard coefficient that signatures or bits tell.
+    /// The Jaccard similarity as signatures or bits estimate it.
     fn estimate(&self, other: &impl ComparedDocument) -> f32 {
         match (self.document.signature(), other.signature(), self.document.bits(), other.bits()) {
             (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,

@@ -1,4 +1,5 @@
-//! The sketch of a document, and the one place where it is made.
+//! The sketch of a document, and the one place where it is made. A [`Sketch`] has facts about the text, and a SimHash,
+//! a MinHash signature, or both sketches: bits, band hashes and a SimHash.
 //!
 //! ```
 //! use simflip_core::sketch::{Frequencies, Sketch};
@@ -40,7 +41,7 @@ use crate::weight::vocabulary::Vocabulary;
 use crate::weight::{FIXED_POINT_BITS, Weigher, Weighting};
 use std::sync::Arc;
 
-/// The sketch of a document: 28 bytes that every document has, and its sketch proper.
+/// The sketch of a document: facts, 28 bytes that every document has, and the bits or hashes by which it is compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
     /// The facts of the text.
@@ -52,7 +53,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// True if it has this extra list.
+    /// True if the sketch has this extra list.
     pub(crate) fn has(&self, extra: Extra) -> bool {
         match (extra, &self.value) {
             (Extra::Nothing, _) => true,
@@ -63,11 +64,11 @@ impl Sketch {
     }
 }
 
-/// The facts of every document.
+/// The facts about a document's text that are kept besides any sketch.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// [`text_digest`] of the text: the same for equal texts alone.
+    /// The [`text_digest`] of the text: documents with the same digest are exact duplicates.
     pub digest: u128,
     /// Length of the text in bytes.
     pub text_bytes: u64,
@@ -75,21 +76,21 @@ pub struct Facts {
     pub features: u32,
 }
 
-/// A sketch of one kind.
+/// The part of a sketch by which documents are compared, of one of three kinds.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[doc(hidden)]
 pub enum SketchValue {
     /// A hash of 64 bits, and the weights behind them in 64 bytes.
     SimHash(Hashed),
-    /// The minima of each permutation.
+    /// A MinHash signature: the least value of each permutation.
     MinHash(Vec<u32>),
-    /// Two sketches.
+    /// Bits, band hashes and a SimHash.
     Both(TwoSketches),
 }
 
 impl SketchValue {
-    /// The kind and the length, in words.
+    /// Describes the kind and the length, for messages.
     pub fn kind(&self) -> String {
         match self {
             Self::SimHash(_) => "SimHash".to_owned(),
@@ -101,7 +102,8 @@ impl SketchValue {
     }
 }
 
-/// A hash, bits that tell how alike two sets are, and keys: [`Sketches::Both`] and [`Sketches::OneBit`].
+/// A SimHash, bits that estimate the Jaccard similarity, and keys: the sketch of [`Sketches::Both`] and of
+/// [`Sketches::OneBit`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct TwoSketches {
@@ -109,22 +111,22 @@ pub struct TwoSketches {
     pub hash: u64,
     /// The bits, 64 to a word ([`jaccard`](crate::jaccard)).
     pub bits: Vec<u64>,
-    /// A key for each band.
+    /// The band hash of each band.
     pub keys: Vec<u32>,
     /// Where containment decides, [32 bits of the hash of each feature](crate::lists::feature_hash), ascending; where
-    /// edits do, the words of the text (`edits::packed`); otherwise none.
+    /// edits do, the words of the text (`edits::packed`); otherwise empty.
     pub extra: Vec<u32>,
 }
 
-/// The extra list beside two sketches, which verification looks at.
+/// The kind of the [extra list](TwoSketches::extra) beside both sketches, which verification looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Extra {
-    /// Nothing.
+    /// No list.
     Nothing,
-    /// A hash of each feature.
+    /// 32 bits of the hash of each feature, for containment.
     FeatureHashes,
-    /// The words of the text.
+    /// The words of the text, for edits.
     Words,
 }
 
@@ -141,7 +143,7 @@ impl Extra {
     }
 }
 
-/// A SimHash as it is kept.
+/// A SimHash as it is kept: 64 bits, and a byte for the weight behind each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[doc(hidden)]
 pub struct Hashed {
@@ -157,7 +159,7 @@ impl From<&SimHash> for Hashed {
     }
 }
 
-/// The weight of each feature of a set.
+/// The weight of each feature where all weigh the same, in fixed point.
 const ONE: i64 = 1 << FIXED_POINT_BITS;
 
 /// Makes sketches of texts. It holds buffers: make one for each thread.
@@ -166,9 +168,9 @@ const ONE: i64 = 1 << FIXED_POINT_BITS;
 /// use simflip_core::settings::Settings;
 /// use simflip_core::sketch::Sketcher;
 ///
-/// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?; let [a, b] = ["one document about near-duplicates of
-/// documents", "One document, about near-duplicates of documents!"]
-///     .map(|text| (sketcher.sketch(text), sketcher.simhash(text).0));
+/// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+/// let texts = ["one document about near-duplicates", "One document, about near-duplicates!"];
+/// let [a, b] = texts.map(|text| (sketcher.sketch(text), sketcher.simhash(text).0));
 /// assert_eq!(a.1.hash, b.1.hash);
 /// assert_ne!(a.0.facts.digest, b.0.facts.digest);
 /// # Ok::<(), simflip_core::Error>(())
@@ -179,11 +181,11 @@ pub struct Sketcher {
     frequencies: Option<Arc<Frequencies>>,
 }
 
-/// The counts of a document's features.
+/// The counter of a document's features.
 enum Counts {
-    /// Which there are.
+    /// The set of distinct features.
     Set { extractor: Box<FeatureExtractor>, set: FeatureSet },
-    /// And how often each.
+    /// The distinct features with their numbers of occurrences.
     Occurrences(Box<Counter>),
 }
 
@@ -217,11 +219,11 @@ enum Maker {
 }
 
 impl Sketcher {
-    /// A sketcher as the settings want it. Where weights depend on document frequencies and none are given,
-    /// every feature counts as equally rare.
+    /// A sketcher for these settings. Where weights depend on document frequencies and none are given, every feature
+    /// counts as equally rare.
     ///
     /// # Errors
-    /// For sketches that have no meaning.
+    /// [`Error::Parameter`] for sketches that cannot be made, such as ones without bits.
     pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         Self::of(settings.extraction(), settings.sketches, settings.seed, Extra::of(settings), frequencies)
     }
@@ -247,7 +249,7 @@ impl Sketcher {
         Ok(Self { counts: Counts::set(features.into()), maker, frequencies })
     }
 
-    /// A sketcher of SimHashes.
+    /// A sketcher of SimHashes, with the weighting of features that the hashes are made by.
     #[doc(hidden)]
     pub fn of_simhash(
         features: impl Into<Extraction>,
@@ -297,7 +299,8 @@ impl Sketcher {
         Sketch { facts: Facts::new(text, features), value }
     }
 
-    /// The SimHash of a text with its weights unrounded, and the number of distinct features.
+    /// The SimHash of a text with its weights unrounded, and the number of distinct features. Settings without a
+    /// weighting for SimHash weigh all features the same.
     pub fn simhash(&mut self, text: &str) -> (SimHash, usize) {
         let Self { counts, maker, frequencies } = self;
         counts.take(text, |features, occurrences| {
@@ -312,7 +315,7 @@ impl Sketcher {
     }
 }
 
-/// Makes both sketches of sets of features, or one bit of each MinHash position and keys.
+/// Makes the [`TwoSketches`] of sets of features. It holds buffers: make one for each thread.
 #[doc(hidden)]
 pub struct TwoSketcher {
     forms: Forms,
@@ -324,11 +327,10 @@ pub struct TwoSketcher {
 }
 
 impl TwoSketcher {
-    /// Makes a sketcher as the settings want it.
+    /// Makes a sketcher for these settings, without extra lists.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if they do not want such sketches, or such as cannot be
-    /// made.
+    /// [`Error::Parameter`] if the settings want another kind of sketch, or one that cannot be made.
     pub fn new(settings: &Settings) -> Result<Self> {
         Self::of(settings.sketches, settings.seed, Extra::Nothing)
     }
@@ -352,7 +354,7 @@ impl TwoSketcher {
         })
     }
 
-    /// The sketches of a set of features.
+    /// The sketches of a set of features, each of which is given once.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
         let Self { forms, minima, banding, signature, bits, extra } = self;
         let bits = bits.sketch(features);
@@ -370,7 +372,7 @@ impl TwoSketcher {
 }
 
 impl Facts {
-    /// The facts of a text that has so many distinct features.
+    /// The facts of a text with this number of distinct features.
     pub fn new(text: &str, features: usize) -> Self {
         let features = u32::try_from(features).unwrap_or(u32::MAX);
         Self { digest: text_digest(text), text_bytes: text.len() as u64, features }
@@ -394,10 +396,10 @@ fn weigh_and_hash(
     }))
 }
 
-/// Counts the features of texts.
+/// Counts the features of texts, one document after the other.
 pub(crate) struct Counter {
     extractor: FeatureExtractor,
-    /// The vocabulary in which they are counted.
+    /// The vocabulary in which features are counted.
     pub(crate) vocabulary: Vocabulary,
 }
 
@@ -406,7 +408,7 @@ impl Counter {
         Self { extractor: FeatureExtractor::new(extraction), vocabulary: Vocabulary::default() }
     }
 
-    /// Counts a text's features into the vocabulary's document at hand, which is not ended.
+    /// Adds a text's features to the current document of the vocabulary. The caller ends that document.
     pub(crate) fn count(&mut self, text: &str) {
         let Self { extractor, vocabulary } = self;
         extractor.lists(text, |features| vocabulary.add_all(features));
