@@ -65,19 +65,20 @@ pub struct Settings {
     pub features: FeatureKind,
     /// The hash by which features are known.
     pub feature_hash: FeatureHash,
-    /// Documents with fewer distinct features are compared by their exact text only.
+    /// The fewest distinct features of a document that gets a sketch; others are compared by their exact text only. 0
+    /// is taken as 1.
     pub min_features: usize,
     /// The sketch of each document.
     pub sketches: Sketches,
     /// The source of candidate pairs.
     pub generator: Generator,
-    /// The check of candidate pairs.
+    /// The verification of candidate pairs.
     pub verification: Verification,
     /// The linkage of pairs into clusters.
     pub linkage: Linkage,
-    /// Which document of a cluster stays.
+    /// The rule for the document of a cluster that is kept.
     pub keep: Keep,
-    /// The number of documents of a cluster that stay.
+    /// The number of documents of a cluster that are kept.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
     /// True if every pair of documents is listed, and not just enough to connect each cluster.
@@ -102,10 +103,10 @@ pub enum Sketches {
         permutations: usize,
     },
     /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind it, and bits
-    /// that estimate the Jaccard similarity of two sets ([`jaccard`](crate::jaccard)). Keys come with them,
-    /// each the hash of a band of MinHash values: documents that share a key are candidates.
+    /// that estimate the Jaccard similarity of two sets ([`jaccard`](crate::jaccard)). Keys come with them, each the
+    /// hash of a band of MinHash values: documents that share a key are candidates.
     Both {
-        /// Bits that tell: a multiple of 64.
+        /// The number of bits: a multiple of 64.
         bits: usize,
         /// The bands of the keys' positions, four bytes a key.
         banding: Banding,
@@ -113,7 +114,7 @@ pub enum Sketches {
     /// One bit of each MinHash position (Li & König 2010), in place of the 32 of [`MinHash`](Self::MinHash); and keys
     /// made of other positions. The hash of such a document is its first 64 bits.
     OneBit {
-        /// Positions: a multiple of 64.
+        /// The number of MinHash positions, and so of bits: a multiple of 64.
         bits: usize,
         /// The bands of the keys' positions, four bytes a key.
         banding: Banding,
@@ -124,10 +125,10 @@ pub enum Sketches {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Forms {
-    /// Odd sketches of small sets, one bit of each MinHash position of large ones.
+    /// By the size of the set: hashes or odd sketches of small sets, one bit of each MinHash position of large ones.
     #[default]
     BySize,
-    /// One bit of each MinHash position.
+    /// One bit of each MinHash position, of sets of any size.
     Minima,
 }
 
@@ -138,23 +139,23 @@ pub enum Forms {
 pub enum Generator {
     /// An exact join of all hashes with each other, without an index.
     Join {
-        /// h: hashes that differ in at most this many bits are candidates.
+        /// h: hashes that differ in at most this number of bits are candidates.
         distance: u32,
     },
     /// A query for each hash: few tables with disjoint keys, one flip or two in a key, the
     /// likeliest probes first. Ours.
     Dial {
-        /// h.
+        /// h: the largest distance of a candidate pair.
         distance: u32,
         /// The share of the pairs within the distance to find.
         recall: Recall,
-        /// Bits of a key; by default chosen by the number of hashes.
+        /// Bits of a key; none if the number of hashes chooses them.
         key_bits: Option<u32>,
     },
     /// A query for each hash: one table, the likeliest sets of flips first (Sood & Loguinov 2011,
     /// in two readings of ours).
     Psm {
-        /// h.
+        /// h: the largest distance of a candidate pair.
         distance: u32,
         /// The share of the pairs within the distance to find.
         recall: Recall,
@@ -163,27 +164,28 @@ pub enum Generator {
     },
     /// A query for each hash: block-permuted tables, exact (Manku, Jain & Das Sarma 2007).
     Bphs {
-        /// h.
+        /// h: the largest distance of a candidate pair.
         distance: u32,
-        /// Number of tables; by default that of h + 2 blocks.
+        /// Number of tables; none for the number that h + 2 blocks take.
         tables: Option<u32>,
     },
     /// A query for each hash: hashes that agree in all bits of a band. Pairs within the distance that agree in
     /// no band are missed; there are none if there are more bands than bits may differ.
     HashBands {
-        /// h.
+        /// h: the largest distance of a candidate pair.
         distance: u32,
         /// The bands of hashes, `rows` being bits.
         banding: Banding,
     },
     /// MinHash signatures that agree in a whole band (Broder 1997; Indyk & Motwani 1998).
     Bands {
-        /// The Jaccard coefficient from which two documents are near.
+        /// The Jaccard similarity from which on two documents are near.
         similarity: f64,
         /// The bands of signatures.
         shape: BandShape,
     },
-    /// Documents that share a key ([`Sketches::Both`]): a whole band of positions that their bits do not show.
+    /// Documents that share a key ([`Sketches::Both`], [`Sketches::OneBit`]), the hash of a band of MinHash values.
+    /// Keys are made of other MinHash positions than bits.
     Keys,
 }
 
@@ -211,7 +213,7 @@ pub enum BandShape {
     Fixed(Banding),
 }
 
-/// The check of a candidate pair. Every measure is at most 1, and 1 for equal texts.
+/// The verification of a candidate pair. Every measure is at most 1, and 1 for equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -220,11 +222,11 @@ pub enum Verification {
     None,
     /// The cosine of the two weight vectors behind the hashes is at least this.
     Weights(f64),
-    /// The share of both vectors' weight that stands behind equal bits is at least this.
+    /// The share of both weight vectors' weight that stands behind equal bits is at least this.
     Mismatch(f64),
-    /// The Jaccard coefficient of the sets of features, as MinHash estimates it, is at least this.
+    /// The Jaccard similarity of the sets of features, as MinHash estimates it, is at least this.
     Estimate(f64),
-    /// The Jaccard coefficient of the sets of features is at least this.
+    /// The Jaccard similarity of the sets of features is at least this.
     Jaccard(f64),
     /// The share of the smaller set of features that the larger one has is at least this. With both sketches and
     /// [keys](Generator::Keys), documents of any sizes are [found](crate::containment), not only those that share a
@@ -252,10 +254,10 @@ pub enum Measure {
     Weights,
     /// Share of both vectors' weight that stands behind equal bits.
     Mismatch,
-    /// Jaccard coefficient as MinHash estimates it: the share of equal positions, or what equal bits tell of
-    /// it. At most the ratio of the sizes of both sets, which no coefficient exceeds.
+    /// Jaccard similarity as MinHash estimates it, from the share of equal positions or from equal bits. It is at most
+    /// the ratio of the sizes of both sets, which no Jaccard similarity exceeds.
     Estimate,
-    /// Jaccard coefficient of two sets of features, counted.
+    /// Jaccard similarity of two sets of features, counted.
     Jaccard,
     /// Share of the smaller set of features that the larger one has, counted.
     Containment,
@@ -265,40 +267,40 @@ pub enum Measure {
     Edits,
 }
 
-/// Where clusters of a result that no verification has checked are looked at: a cosine of weight
-/// vectors below it is unlike.
+/// The cosine of weight vectors below which a document is unlike the kept one of its cluster, in a result without
+/// verification.
 const UNLIKE: f64 = 0.8;
 
 /// The longest signature that can be asked for.
 pub(crate) const MOST_PERMUTATIONS: usize = 1 << 16;
 
-/// The usual distance, in bits, of a run that joins hashes and verifies what comes up.
+/// The default distance, in bits, within which SimHashes are joined for verification.
 #[doc(hidden)]
 pub const USUAL_DISTANCE: u32 = 10;
 
-/// The distance of the paper, in bits.
+/// The distance that the paper uses, in bits.
 #[doc(hidden)]
 pub const PAPER_DISTANCE: u32 = 3;
 
-/// The usual Jaccard coefficient from which MinHash calls two documents near.
+/// The default Jaccard similarity from which on documents are near by MinHash.
 #[doc(hidden)]
 pub const USUAL_SIMILARITY: f64 = 0.8;
 
-/// Positions of one bit that both sketches have by default.
+/// The default number of bits of [`Sketches::Both`].
 #[doc(hidden)]
 pub const USUAL_BITS: usize = 1024;
 
-/// Positions that the keys of both sketches are made of, at most.
+/// The most MinHash positions that the keys of both sketches are made of.
 const KEY_POSITIONS: usize = 128;
 
-/// The usual share of the pairs at the wanted similarity that keys generate.
+/// The default share of the pairs at the threshold that share a key, and so are candidates.
 #[doc(hidden)]
 pub const USUAL_KEY_RECALL: f64 = 0.97;
 
 /// The containment from which on [`Settings::removable`] removes a document.
 const REMOVABLE: f64 = 0.82;
 
-/// The usual similarity of [`Settings::noisy`].
+/// The default `similarity` of [`Settings::noisy`].
 #[doc(hidden)]
 pub const NOISY: f64 = 0.5;
 
@@ -306,22 +308,22 @@ pub const NOISY: f64 = 0.5;
 /// of damage (docs/quality.md).
 const DAMAGED: f64 = 0.95;
 
-/// The least such share that can be asked for: runs of characters hardly bring together texts that are less alike.
+/// The least threshold of [`Verification::Edits`]: texts that are less alike hardly share a key of character 5-grams.
 const LEAST_EDITS: f64 = 0.8;
 
-/// The usual recall of a search that does not find all.
+/// The default recall of a search that does not find all pairs.
 #[doc(hidden)]
 pub const USUAL_RECALL: f64 = 0.95;
 
-/// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
+/// The largest distance that settings may have, in bits: unrelated hashes differ in 32 of 64 bits on average.
 pub(crate) const MAX_DISTANCE: u32 = 15;
 
-/// The usual bands of hashes: all 64 bits, in as many bits a band as usual tables of keys have.
+/// The default bands of [`Generator::HashBands`]: all 64 bits, 16 in a band.
 #[doc(hidden)]
 pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 
-/// The largest distance for which the keys of block-permuted tables bring documents together, on disk as well: farther
-/// ones have too few bits.
+/// The largest distance, in bits, for which keys of block-permuted tables serve as band hashes
+/// ([`Settings::block_tables`]): for farther hashes these keys have too few bits.
 #[doc(hidden)]
 pub const FARTHEST_KEYED: u32 = 3;
 
@@ -331,7 +333,7 @@ pub const FARTHEST_KEYED: u32 = 3;
 #[doc(hidden)]
 pub const FARTHEST_JOINED: u32 = 10;
 
-/// Both sketches, near from a Jaccard coefficient of 0.8 on.
+/// Both sketches, near from a Jaccard similarity of 0.8 on.
 impl Default for Settings {
     fn default() -> Self {
         Self::both(USUAL_SIMILARITY)
@@ -339,8 +341,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The default: both sketches of the 5-word shingles of every document. Documents that share a key are near from
-    /// a Jaccard coefficient of `similarity` on, as 1,024 bits estimate it.
+    /// The default: both sketches of the 5-word shingles of every document. Documents that share a key are near from a
+    /// Jaccard similarity of `similarity` on, as 1,024 bits estimate it.
     pub fn both(similarity: f64) -> Self {
         // What no bands reach is refused by the similarity.
         let banding =
@@ -368,9 +370,10 @@ impl Settings {
     }
 
     /// Settings for copies that were damaged by recognition of characters, by typing, or by lost spaces or words. Runs
-    /// of five characters bring texts together from a Jaccard coefficient of `similarity` on, usually 0.5. Then
-    /// the texts themselves are compared: 95 % of the characters stay if one is edited to be the other, or 95 % of the
-    /// words are in both, wherever they stand. Memory holds up to 32 KiB of the words of each text, and a hash of each.
+    /// of five characters make texts candidates from a Jaccard similarity of `similarity` on, usually 0.5. Then the
+    /// texts themselves are compared. They are near if 95 % of the characters stay when one is edited to be the other,
+    /// or if both have 95 % of the words, wherever these stand. Memory holds up to 32 KiB of the words of each text,
+    /// and a hash of each word.
     pub fn noisy(similarity: f64) -> Self {
         Self {
             features: FeatureKind::Characters(5),
@@ -400,8 +403,8 @@ impl Settings {
         }
     }
 
-    /// MinHash: signatures of 128 positions, near from a Jaccard coefficient of `similarity`
-    /// on, as they estimate it. Documents with few features are compared as by [`simhash`](Self::simhash).
+    /// MinHash: signatures of 128 positions, near from a Jaccard similarity of `similarity` on, as the signatures
+    /// estimate it. Documents with few features are compared as by [`simhash`](Self::simhash).
     pub fn minhash(similarity: f64) -> Self {
         Self {
             feature_hash: FeatureHash::Product,
@@ -445,7 +448,8 @@ impl Settings {
 
 #[doc(hidden)]
 impl Settings {
-    /// The bands of the keys of [`both`](Self::both) for a similarity and a share of the pairs there.
+    /// Chooses the bands of the keys of [`both`](Self::both), so that a share of `recall` of the pairs at this Jaccard
+    /// similarity share a key.
     ///
     /// # Errors
     /// [`Error::Parameter`] if no bands reach the share.
@@ -453,23 +457,23 @@ impl Settings {
         Banding::choose(KEY_POSITIONS, similarity, recall)
     }
 
-    /// MinHash with one bit of each of `bits` positions; documents that share a key are near from a Jaccard coefficient
-    /// of `similarity` on, as they estimate it.
+    /// MinHash with one bit of each of `bits` positions. Documents that share a key are near from a Jaccard similarity
+    /// of `similarity` on, as the bits estimate it.
     pub fn one_bit(bits: usize, similarity: f64) -> Self {
         let both = Self::both(similarity);
         let Sketches::Both { banding, .. } = both.sketches else { return both };
         both.with(|settings| settings.sketches = Sketches::OneBit { bits, banding })
     }
 
-    /// True if anything depends on how many documents have a feature.
+    /// True if a weight of features depends on document frequencies: the number of documents that have a feature.
     pub fn needs_frequencies(&self) -> bool {
         let weighs = |weighting: Weighting| weighting.needs_frequencies();
         matches!(self.sketches, Sketches::SimHash { weighting } if weighs(weighting))
             || matches!(self.verification, Verification::Cosine { weighting, .. } if weighs(weighting))
     }
 
-    /// The block-permuted tables whose keys bring documents together, where hashes within a few bits are near. Where
-    /// all pairs are to be listed an index finds them instead.
+    /// The block-permuted tables whose keys serve as band hashes; none for settings that use no such keys. Settings for
+    /// BPHS use them up to [`FARTHEST_KEYED`] bits, unless all pairs are to be listed: then an index finds these.
     pub fn block_tables(&self) -> Option<BphsParams> {
         match (self.sketches, self.generator) {
             (Sketches::SimHash { .. }, Generator::Bphs { distance, tables })
@@ -482,36 +486,37 @@ impl Settings {
         }
     }
 
-    /// True if the features of documents are needed after their sketches are made, in more than hashes.
+    /// True if documents must be kept as features with their occurrences, and not as sketches: document frequencies are
+    /// counted first, or verification counts features.
     pub(crate) fn needs_features(&self) -> bool {
         let counts = self.verification.measure().is_some_and(Measure::needs_features);
         self.needs_frequencies() || counts && !self.keeps_feature_hashes()
     }
 
-    /// True if sketches come with the words of the text, in which edits are counted.
+    /// True if each sketch comes with the words of the text, in which edits are counted.
     pub fn keeps_words(&self) -> bool {
         matches!(self.verification, Verification::Edits(_))
     }
 
-    /// True if sketches come with a hash of each feature, by which containment is counted.
+    /// True if each sketch comes with a hash of each feature, by which containment is counted.
     pub fn keeps_feature_hashes(&self) -> bool {
         matches!(self.verification, Verification::Containment(_))
             && self.sketches.keyed().is_some()
             && self.generator == Generator::Keys
     }
 
-    /// The extraction of features.
+    /// The kind of features, and their hash.
     pub fn extraction(&self) -> Extraction {
         Extraction { kind: self.features, hash: self.feature_hash }
     }
 
-    /// The parameters of MinHash signatures, if documents get some.
+    /// The parameters of MinHash signatures, or of the MinHash positions that keys are made of; none for SimHash.
     pub fn minhash_params(&self) -> Option<MinHashParams> {
         self.sketches.minhash_params(self.seed)
     }
 
-    /// The measure by which the members of a cluster are compared with the document that stays, and the similarity
-    /// below which they are unlike it: verification's own measure, and without verification that of the sketches.
+    /// The measure by which the members of a cluster are compared with the kept document, and the similarity below
+    /// which they are unlike it. Both are verification's own, or else those of the sketches.
     pub fn cohesion(&self) -> (Measure, f64) {
         match (self.verification.measure(), self.verification.threshold(), self.generator) {
             (Some(measure), Some(threshold), _) => (measure, threshold),
@@ -616,7 +621,7 @@ impl Settings {
 
 #[doc(hidden)]
 impl Sketches {
-    /// The parameters of the MinHash signatures that are made, if any are.
+    /// The parameters of [`Settings::minhash_params`], for a seed.
     pub(crate) fn minhash_params(self, seed: u64) -> Option<MinHashParams> {
         match self {
             Self::MinHash { permutations } => {
@@ -632,12 +637,12 @@ impl Sketches {
         }
     }
 
-    /// True if there is a hash of 64 bits among them, so that two documents have a distance.
+    /// True if a document gets a hash of 64 bits, so that two documents have a Hamming distance.
     pub fn has_hash(self) -> bool {
         !matches!(self, Self::MinHash { .. })
     }
 
-    /// Bits that tell how alike two documents are, and keys, if there are such.
+    /// The number of bits that estimate similarity, and the bands of the keys; none for sketches without keys.
     pub fn keyed(self) -> Option<(usize, Banding)> {
         match self {
             Self::Both { bits, banding } | Self::OneBit { bits, banding } => Some((bits, banding)),
@@ -645,7 +650,7 @@ impl Sketches {
         }
     }
 
-    /// The forms of these bits.
+    /// The forms of the bits of these sketches.
     pub fn forms(self) -> Forms {
         match self {
             Self::OneBit { .. } => Forms::Minima,
@@ -653,6 +658,7 @@ impl Sketches {
         }
     }
 
+    /// Checks the numbers of bits and of bands; sketches without keys pass.
     pub(crate) fn check(self) -> Result<()> {
         let Some((bits, banding)) = self.keyed() else { return Ok(()) };
         if bits == 0 || !bits.is_multiple_of(64) || bits > MOST_PERMUTATIONS {
@@ -665,8 +671,8 @@ impl Sketches {
 
 #[doc(hidden)]
 impl Generator {
-    /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than
-    /// that pays ([`FARTHEST_JOINED`]), the dial with this recall.
+    /// The cheapest search for the pairs of hashes within a distance: an exact join up to [`FARTHEST_JOINED`] bits, and
+    /// the dial with this recall beyond.
     pub fn cheapest(distance: u32, recall: Recall) -> Self {
         if distance <= FARTHEST_JOINED {
             Self::Join { distance }
@@ -675,7 +681,7 @@ impl Generator {
         }
     }
 
-    /// A word for the kind, as the command line's `--search` spells it.
+    /// The kind, as the command line's `--search` spells it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Join { .. } => "join",
@@ -687,7 +693,7 @@ impl Generator {
         }
     }
 
-    /// h, of a generator over SimHashes.
+    /// h, the largest distance of a generator over SimHashes, in bits; none for other generators.
     pub fn distance(&self) -> Option<u32> {
         match *self {
             Self::Join { distance }
@@ -699,7 +705,7 @@ impl Generator {
         }
     }
 
-    /// The recall that a probing search is asked for.
+    /// The recall that a probing search is asked for; none for searches that do not probe.
     pub fn recall(&self) -> Option<Recall> {
         match *self {
             Self::Dial { recall, .. } | Self::Psm { recall, .. } => Some(recall),
@@ -765,7 +771,7 @@ fn check_sets(distance: u32, flipped_bits: FlippedBits, recall: f64) -> Result<(
 }
 
 impl BandShape {
-    /// The bands of signatures of so many positions.
+    /// The bands of signatures of `permutations` positions, for pairs at this Jaccard similarity.
     ///
     /// # Errors
     /// [`Error::Parameter`] if no bands reach the recall.
@@ -780,8 +786,8 @@ impl BandShape {
 
 #[doc(hidden)]
 impl Recall {
-    /// The recall of this share, 1 being exact. A number that is no share stays one, for
-    /// [`Settings::check`] to refuse.
+    /// The recall of this share; 1 is exact. A number that is not a share is taken as it is, and [`Settings::check`]
+    /// refuses it.
     pub fn of(share: f64) -> Self {
         if share == 1.0 { Self::Exact } else { Self::AtLeast(share) }
     }
@@ -798,7 +804,7 @@ impl Recall {
 
 #[doc(hidden)]
 impl Verification {
-    /// The measure; none where nothing is measured.
+    /// The measure; none without verification.
     pub fn measure(self) -> Option<Measure> {
         match self {
             Self::None => None,
@@ -818,16 +824,16 @@ impl Verification {
         !matches!(self, Self::Containment(_))
     }
 
-    /// Default rule for the document that is kept: the fullest where containment decides, and no other there.
+    /// The default rule for the document that is kept. Where containment decides, no other rule is accepted.
     pub fn usual_keep(self) -> Keep {
         if self.ones_are_same() { Keep::First } else { Keep::Fullest }
     }
 
-    /// Decides if a document may be removed in favour of one that it has this similarity to, by their numbers of
-    /// distinct features: where containment decides, the one that is kept must hold enough of the other.
+    /// True if a document with `removed` distinct features may be removed for a near-duplicate with `kept` distinct
+    /// features. Where containment decides, the kept document must hold enough of the removed one.
     ///
-    /// Containment is the share of the *smaller* set that the larger one has, so that the kept document holds
-    /// similarity · min / removed of the removed one. Every other measure says as much of both.
+    /// Containment is the share of the *smaller* set that the larger one has. So the kept document holds similarity ·
+    /// min / removed of the removed one. Every other measure says the same of both documents.
     pub(crate) fn may_replace(self, similarity: f32, kept: u32, removed: u32) -> bool {
         let held = |threshold| f64::from(similarity) * f64::from(kept) >= threshold * f64::from(removed);
         match self {
@@ -849,7 +855,7 @@ impl Verification {
         }
     }
 
-    /// The similarity from which on two documents are near.
+    /// The similarity from which on two documents are near; none without verification.
     pub fn threshold(mut self) -> Option<f64> {
         self.threshold_mut().copied()
     }
@@ -863,7 +869,7 @@ impl Verification {
         self
     }
 
-    /// The command line's spelling.
+    /// The command line's spelling: that of the measure, or `none`.
     pub fn name(self) -> &'static str {
         self.measure().map_or("none", Measure::name)
     }
@@ -894,12 +900,12 @@ impl Measure {
         }
     }
 
-    /// True if it looks at MinHash positions or the bits of sets.
+    /// True if the measure is an estimate from MinHash positions or bits of sets.
     pub fn is_estimated(self) -> bool {
         matches!(self, Self::Estimate)
     }
 
-    /// True if it looks at features, and not at sketches alone.
+    /// True if the measure looks at features, and not at sketches alone.
     pub(crate) fn needs_features(self) -> bool {
         matches!(self, Self::Jaccard | Self::Containment | Self::Cosine)
     }
@@ -907,7 +913,7 @@ impl Measure {
     /// The threshold where none is given.
     pub fn usual_threshold(self) -> f64 {
         match self {
-            // A Jaccard coefficient of 0.8, of two sets of equal size.
+            // A Jaccard similarity of 0.8, of two sets of equal size.
             Self::Weights => 0.889,
             Self::Mismatch => 0.97,
             Self::Estimate | Self::Jaccard => 0.8,
@@ -917,7 +923,7 @@ impl Measure {
         }
     }
 
-    /// Verification by this measure at a threshold; features are weighted so, where it weighs them.
+    /// Verification by this measure at a threshold. [`Cosine`](Self::Cosine) alone uses the weighting of features.
     pub fn at_least(self, threshold: f64, weighting: Weighting) -> Verification {
         match self {
             Self::Weights => Verification::Weights(threshold),
