@@ -1,5 +1,6 @@
-//! Leaders first: near-duplicates among the documents that share a band hash, and what each of them is removed for.
-//! Keys of block-permuted tables ([`BlockKeys`](crate::search::bphs::BlockKeys)) are band hashes, too.
+//! Finds near-duplicates among the documents that share a band hash, and decides which document each is removed for.
+//! Keys of block-permuted tables ([`BlockKeys`](crate::search::bphs::BlockKeys)) are band hashes, too. A document has
+//! one band hash, or key, for each *band*, a number from 0.
 //!
 //! The definition is a greedy pass over all candidate pairs in keep order: a document is removed if a kept document
 //! before it shares a band hash with it and passes verification. Comparing all members of a bucket takes time with the
@@ -15,7 +16,7 @@
 //! Documents have numbers in the order in which they are kept ([`Rank`]). Reference documents come first; they stay,
 //! and are not compared with each other.
 //!
-//! What a bucket comes to depends on its members and their ranks alone. So bands may be joined by different threads or
+//! The edges of a bucket depend on its members and their ranks alone. So bands may be joined by different threads or
 //! machines, and sketches may be loaded in parts.
 
 use crate::bits::Bits;
@@ -38,8 +39,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Leaders of a bucket that a document is compared with. Where a bucket has more, they are those whose other band
-/// hashes and bits come nearest to the document's in sorted order.
+/// The most leaders of a bucket that a document is compared with, of reference documents and of others each. Where a
+/// bucket has more, they are those whose other band hashes and bits come nearest to the document's in sorted order.
 pub(crate) const BOUND: usize = 64;
 
 /// The most leaders of a bucket among reference documents, and as many among others: their sketches are in memory
@@ -52,74 +53,74 @@ const ALL_PAIRS: usize = 256;
 /// A round that removes fewer documents than one in so many is the last.
 const LAST_ROUND: u64 = 10_000;
 
-/// Where containment decides: the Jaccard coefficient from which on documents are near-duplicates, which are removed
-/// before [others](crate::containment).
+/// The Jaccard similarity from which on documents are near-duplicates where containment decides. These are removed
+/// before [contained ones](crate::containment).
 const NEAR: f32 = 0.8;
 
-/// The rule by which documents of a bucket are compared.
+/// The rule by which documents of a bucket are compared: verification, thresholds and linkage, taken from [`Settings`].
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     verification: Verification,
     /// None where the Hamming distance alone decides.
     measure: Option<Measure>,
     threshold: f32,
-    /// Where keys are those of SimHashes: the most bits that these may differ in.
+    /// The most bits in which SimHashes may differ, where keys are those of SimHashes.
     distance: Option<u32>,
-    /// Where containment decides: the least share of the removed document that the kept one has, besides a Jaccard
-    /// coefficient of `threshold`, which bits estimate.
+    /// Where containment decides, the least share of the removed document that the kept one has. A Jaccard similarity
+    /// of `threshold`, which bits estimate, is required besides.
     contained: Option<f32>,
     linkage: Linkage,
     all_pairs: bool,
 }
 
-/// A document, and a leader that it may be removed for.
+/// Two near documents: one, and the leader that it may be removed for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// The document.
+    /// The document that may be removed.
     pub document: Rank,
-    /// The leader.
+    /// The leader, or the earlier one of a pair that is only listed.
     pub leader: Rank,
-    /// Similarity by the verifier's measure.
+    /// Similarity by verification's measure; without one, the cosine that the distance stands for.
     pub similarity: f32,
-    /// Hamming distance of their SimHashes.
+    /// Hamming distance of the two SimHashes, in bits.
     pub distance: u8,
-    /// False for a pair that is listed only: it decides nothing.
+    /// True if the edge counts when documents are assigned; false for a near pair that is only listed.
     pub decides: bool,
 }
 
 impl Edge {
-    /// The key by which edges are sorted.
+    /// The document and the leader, by which edges are sorted.
     pub fn key(&self) -> (Rank, Rank) {
         (self.document, self.leader)
     }
 }
 
-/// The sketches of some documents.
+/// Documents whose sketches are in memory, by rank.
 pub trait SketchSource: Sync {
-    /// The part of a document that verification looks at.
+    /// A document as verification sees it.
     type Shown<'s>: ComparedDocument
     where
         Self: 's;
 
-    /// A document as verification sees it.
+    /// The document of a rank as verification sees it. The rank must be one that was loaded.
     fn compared(&self, rank: Rank) -> Self::Shown<'_>;
 
-    /// The sketches of a document.
+    /// The SimHash, bits and band hashes of the document of a rank.
     fn two(&self, rank: Rank) -> Two<'_>;
 }
 
-/// A document with both sketches, whose bits verification compares.
+/// A document whose bits verification compares, or its SimHash if it has nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct Sketched<'a> {
-    /// Its place in keep order.
+    /// The document's place in keep order.
     pub rank: Rank,
     /// Number of distinct features.
     pub features: u32,
-    /// Its sketches.
+    /// The SimHash, bits and band hashes.
     pub two: Two<'a>,
-    /// The forms of the bits among these.
+    /// The forms of the bits.
     pub forms: Forms,
-    /// Its SimHash with the weights behind it, where a SimHash is its only sketch.
+    /// The SimHash with the weights behind it, where it is the only sketch; otherwise none.
     pub hashed: Option<&'a Hashed>,
 }
 
@@ -147,45 +148,45 @@ impl ComparedDocument for Sketched<'_> {
     }
 }
 
-/// Documents with their sketches, in memory or on disk.
+/// A store of documents with their sketches, in memory or on disk, by rank.
 pub trait Store: Sync {
-    /// The error of loading.
+    /// The error of reading.
     type Error: From<Error> + Send;
-    /// Sketches that are loaded.
+    /// Some documents whose sketches were loaded.
     type Loaded<'a>: SketchSource
     where
         Self: 'a;
 
-    /// Number of all documents.
+    /// Number of all documents. Ranks are below it.
     fn documents(&self) -> usize;
 
-    /// Number of band hashes of a document.
+    /// Number of bands, and so of band hashes of a document.
     fn bands(&self) -> usize;
 
-    /// Calls `each` with every document that is compared with others and its band hash. Of exact duplicates only the
-    /// best one is.
+    /// Calls `each` with every document that is compared with others and its band hash in `band`, in any order. Of
+    /// exact duplicates only the best one is compared with others.
     ///
     /// # Errors
     /// If they cannot be read.
     fn each_key(&self, band: usize, each: &mut dyn FnMut(Rank, u32)) -> Result<(), Self::Error>;
 
-    /// Loads the sketches of these documents.
+    /// Loads the sketches of the documents whose bits are set.
     ///
     /// # Errors
     /// If they cannot be read.
     fn load(&self, ranks: &Bits) -> Result<Self::Loaded<'_>, Self::Error>;
 
-    /// The number of documents that may be loaded at once.
+    /// The number of documents whose sketches may be loaded at once.
     fn room(&self) -> usize;
 
-    /// The number of bands whose buckets may be made at once, whatever is in them.
+    /// The number of bands whose buckets may be made at once, even if every document is in a bucket of each.
     fn bands_at_once(&self) -> usize;
 
-    /// Members of buckets from which on no more bands are joined together.
+    /// The number of bucket members at which [`join`] adds no more bands to those that share one load of sketches.
     fn members_at_once(&self) -> usize;
 }
 
-/// Work and sizes of the buckets of some bands.
+/// Counts of the work on the buckets of some bands, and of their sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
@@ -193,17 +194,17 @@ pub struct Statistics {
     pub buckets: u64,
     /// Documents of the largest bucket.
     pub largest: u64,
-    /// Pairs that were compared; a pair counts in each band.
+    /// Pairs that were compared; a pair counts in each band in which it was.
     pub compared: u64,
-    /// Of these, pairs below the threshold.
+    /// Compared pairs that are below the threshold.
     pub refused: u64,
     /// Pairs of a document and a leader that were not compared, because the bucket had too many leaders.
     pub left_out: u64,
-    /// Pairs that were compared, by their estimated similarity.
+    /// The compared pairs, by their similarity.
     pub similarities: Similarities,
 }
 
-/// Numbers of pairs by similarity, in whole percent, rounded down.
+/// The number of pairs for each similarity, in whole percent, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Similarities([u64; PERCENTS]);
 
@@ -223,7 +224,7 @@ impl Similarities {
         self.0[((100.0 * similarity) as usize).min(PERCENTS - 1)] += 1;
     }
 
-    /// The percents that there are, ascending, each with its number of pairs.
+    /// The percents that have pairs, ascending, each with its number of pairs.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u64)> {
         (0..).zip(self.0).filter(|&(_, pairs)| pairs > 0).collect::<Vec<_>>().into_iter()
     }
@@ -247,7 +248,7 @@ impl<'de> Deserialize<'de> for Similarities {
 }
 
 impl Statistics {
-    /// The report of a search by the keys that these settings have, of so many different texts.
+    /// Makes the report of a search by keys, for these settings and `texts` distinct texts that were compared.
     pub fn searched(&self, settings: &Settings, texts: u64) -> Searched {
         let counts = self.similarities.iter().collect();
         let (ran, bytes) = match (settings.block_tables(), settings.sketches.keyed()) {
@@ -275,7 +276,7 @@ impl Statistics {
         }
     }
 
-    /// The two together.
+    /// The sums of both; of the largest buckets the larger one.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let mut similarities = self.similarities;
@@ -291,16 +292,16 @@ impl Statistics {
     }
 }
 
-/// Which documents a round compares.
+/// The documents that a round may compare with each other.
 #[derive(Clone, Copy)]
 pub struct Round<'a> {
-    /// The first so many ranks are of reference documents.
+    /// The number of reference documents, which have the first ranks.
     reference: u32,
-    /// None in the first round, which compares all.
+    /// None in the first round, which may compare all documents.
     later: Option<Later<'a>>,
 }
 
-/// The facts for a round behind the first.
+/// The documents that matter in a round behind the first.
 #[derive(Clone, Copy)]
 struct Later<'a> {
     represents: &'a Bits,
@@ -310,7 +311,7 @@ struct Later<'a> {
 }
 
 impl Round<'_> {
-    /// The first one, with so many reference documents.
+    /// The first round, where the first `reference` ranks are of reference documents.
     pub fn first(reference: u32) -> Self {
         Self { reference, later: None }
     }
@@ -456,7 +457,8 @@ impl Rule {
         })
     }
 
-    /// The least share of the removed document that the kept one has; none where containment does not decide.
+    /// The least share of the removed document's features that the kept one has; none where containment does not
+    /// decide.
     pub fn contained(&self) -> Option<f32> {
         self.contained
     }
@@ -565,7 +567,7 @@ impl Rule {
     }
 }
 
-/// The similarity of a document to another: by the measure, or else the cosine that their distance tells.
+/// The similarity of a document to another: by the measure, or else the cosine that their distance stands for.
 fn similarity<P: ComparedDocument>(
     anchor: Option<&Anchor<P>>,
     other: &impl ComparedDocument,
@@ -574,14 +576,14 @@ fn similarity<P: ComparedDocument>(
     anchor.map_or_else(|| cosine_of_distance(distance), |anchor| anchor.with(other))
 }
 
-/// A document of a bucket that another program brought together.
+/// A document of a bucket that another program made, such as Spark.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// Its sketches, and its place among the members.
+    /// The sketches. The rank is the document's place among the members.
     pub sketched: Sketched<'a>,
-    /// True if it represents others, so that it stays.
+    /// True if others are removed for the document, so that it is kept.
     pub represents: bool,
-    /// True if it has edges to documents that are removed, and is itself kept so far.
+    /// True if the document is kept so far, and all its edges lead to documents that are removed.
     pub is_open: bool,
 }
 
@@ -602,8 +604,9 @@ impl SketchSource for &[Member<'_>] {
 }
 
 impl Rule {
-    /// The edges of one bucket of a band, whose members are in keep order, each ranked by its place among them. In a
-    /// round behind the first those that represent others come first.
+    /// The edges of one bucket of a band. `members` are all its members in keep order; edges name them by their places,
+    /// from
+    /// 0. In a round behind the first those that represent others come first.
     pub fn edges_of(&self, band: usize, members: &[Member<'_>], is_first_round: bool) -> Vec<Edge> {
         let of = |is: fn(&Member<'_>) -> bool| {
             let mut bits = Bits::new(members.len() as u64);
@@ -620,7 +623,8 @@ impl Rule {
     }
 }
 
-/// Numbers that may come again: of each remainder a bit that says that it came, and a bit that says that it came again.
+/// A filter for numbers that come more than once. It has two bits for each remainder of the numbers: one says that a
+/// number with this remainder came, and one that another came. So it may take a number for repeated that is not.
 pub struct Repeats {
     words: Vec<u64>,
     mask: u64,
@@ -630,7 +634,8 @@ impl Repeats {
     /// Remainders of a word.
     const EACH: u64 = u64::BITS as u64 / 2;
 
-    /// Makes room for `numbers` numbers: four bytes each, so that few are taken for repeated that are not.
+    /// Makes a filter for about `numbers` numbers: four to eight bytes each, so that few are wrongly taken for
+    /// repeated.
     pub fn new(numbers: usize) -> Self {
         let remainders = (numbers as u64 * 16).next_power_of_two().clamp(Self::EACH, 1 << 36);
         Self { words: untouched(remainders.div_ceil(Self::EACH) as usize), mask: remainders - 1 }
@@ -641,21 +646,22 @@ impl Repeats {
         ((at / Self::EACH) as usize, at % Self::EACH * 2)
     }
 
-    /// A number came. Without a branch, so that several words are on their way from memory at a time.
+    /// Notes that a number came. It takes no branch, so that several words are on their way from memory at a time.
     pub fn note(&mut self, number: u64) {
         let (at, bit) = self.place(number);
         let came = self.words[at] >> bit & 1;
         self.words[at] |= (1 | came << 1) << bit;
     }
 
-    /// True if it may have come twice.
+    /// True if a number may have come twice; false if it has not.
     pub fn may_repeat(&self, number: u64) -> bool {
         let (at, bit) = self.place(number);
         self.words[at] >> bit & 2 != 0
     }
 }
 
-/// The members of the buckets of a band that have two or more: of each its band hash, and then its rank; ascending.
+/// The members of the buckets of a band that have two or more, ascending: the upper 32 bits are the band hash, and the
+/// lower ones the rank.
 fn members_of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> Result<Vec<u64>, S::Error> {
     let entry = |rank: Rank, key: u32| u64::from(key) << 32 | u64::from(rank.number());
     let mut members = Vec::new();
@@ -700,7 +706,7 @@ fn members_of<S: Store>(store: &S, band: usize, round: &Round<'_>) -> Result<Vec
     Ok(members)
 }
 
-/// Adds the members of some buckets to those that are loaded.
+/// Sets the bits of the members of some buckets.
 fn add_to(buckets: &[&[u64]], ranks: &mut Bits) {
     buckets.iter().copied().flatten().for_each(|&member| ranks.set(member & u64::from(u32::MAX)));
 }
@@ -715,10 +721,11 @@ fn in_order(members: &[u64], round: &Round<'_>, ranks: &mut Vec<Rank>) {
     }
 }
 
-/// Joins some bands: `done` gets the edges of each, sorted, and what they took.
+/// Compares the documents of each bucket of some bands. `done` gets each band of `bands`, in order, with its edges,
+/// sorted by [`Edge::key`] and each once, and with its counts.
 ///
 /// # Errors
-/// If sketches cannot be read, or as `done`.
+/// If sketches cannot be read, or if `done` fails.
 pub fn join<S: Store>(
     store: &S,
     rule: &Rule,
@@ -803,7 +810,7 @@ fn of_buckets<S: SketchSource>(
     parts.into_iter().fold(BucketEdges::default(), BucketEdges::and)
 }
 
-/// The edges of buckets of which only some have room at a time; of a large one, some members.
+/// The edges of buckets that are loaded some at a time, and a bucket that is too large some members at a time.
 fn in_parts<S: Store>(
     store: &S,
     rule: &Rule,
@@ -843,7 +850,7 @@ fn in_parts<S: Store>(
     Ok(all)
 }
 
-/// Adds sorted edges, each once, to others that are so.
+/// Adds edges to others. Both are sorted by [`Edge::key`] and have each key once, and so has the result.
 pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     all.reserve_exact(more.len());
     all.extend(more);
@@ -859,8 +866,8 @@ pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     });
 }
 
-/// Adds the sorted edges of a later round to those before it. Of a pair that both have, in whichever direction, the
-/// later edge stays.
+/// Adds the edges of a later round to those before it, both sorted. Of a pair that both have, in either direction, the
+/// later edge is kept.
 pub fn merge_later(all: &mut Vec<Edge>, later: Vec<Edge>) {
     if !later.is_empty() {
         all.retain(|edge| !has_pair(&later, edge));
@@ -876,7 +883,7 @@ pub fn has_pair(edges: &[Edge], edge: &Edge) -> bool {
         .any(|key| edges.binary_search_by_key(key, Edge::key).is_ok())
 }
 
-/// The assignment of each document.
+/// The assignment of each document: kept, or the kept document that it is removed for.
 #[derive(Clone, Debug)]
 pub struct Assignments {
     reference: u32,
@@ -892,7 +899,7 @@ pub struct Assignments {
 }
 
 impl Assignments {
-    /// Makes assignments that keep all documents, the first of which are reference documents.
+    /// Makes assignments that keep all documents. The first `reference` ranks are of reference documents.
     pub fn new(documents: usize, reference: u32, linkage: Linkage) -> Self {
         Self {
             reference,
@@ -914,7 +921,8 @@ impl Assignments {
         self.leader[rank.index()]
     }
 
-    /// The edge by which a document is removed; none if it is kept, or was not compared with the document that is kept.
+    /// The edge by which a document is removed; none if it is kept, or was not compared with the document that it is
+    /// removed for.
     pub fn edge(&self, document: Rank) -> Option<Edge> {
         let (leader, similarity) = (self.leader(document), self.similarity[document.index()]);
         let distance = self.distance[document.index()];
@@ -927,12 +935,12 @@ impl Assignments {
         rank.number() < self.reference
     }
 
-    /// True if a document represents others.
+    /// True if others are removed for a document.
     pub fn represents(&self, rank: Rank) -> bool {
         self.represents.get(u64::from(rank.number()))
     }
 
-    /// Removes a document by an edge.
+    /// Removes the document of an edge for its leader.
     pub(crate) fn remove(&mut self, edge: Edge) {
         let at = edge.document.index();
         self.leader[at] = edge.leader;
@@ -946,12 +954,14 @@ impl Assignments {
         Rank::all(self.leader.len()).filter(|&rank| !self.is_kept(rank)).count() as u64
     }
 
-    /// Takes the edges of a round, sorted; gives the number of documents that it removed, and those that are open.
+    /// Removes documents by the edges of a round, sorted by [`Edge::key`]. Gives the number of documents that were
+    /// removed, and the open ones: kept documents all of whose edges lead to removed ones.
     ///
-    /// A document is removed for the kept one that it is most like, the one with the lesser rank among equals.
+    /// A document is removed for the most similar kept one, and among equals for the one with the least rank. With
+    /// [`Linkage::Connected`] all edges make clusters, and none is open.
     ///
     /// # Errors
-    /// As `edges`.
+    /// The first error of `edges`.
     pub fn settle<E>(&mut self, edges: impl IntoIterator<Item = Result<Edge, E>>) -> Result<(u64, Bits), E> {
         let mut open = Bits::new(self.leader.len() as u64);
         if self.linkage == Linkage::Connected {
@@ -985,7 +995,8 @@ impl Assignments {
         Ok((removed, open))
     }
 
-    /// Clusters of all that hang together by edges; the first of each is kept, and every reference document.
+    /// Makes clusters of documents that are connected by edges. The first of each is kept, and every reference
+    /// document. Gives the number of removed documents.
     fn connect<E>(&mut self, edges: impl IntoIterator<Item = Result<Edge, E>>) -> Result<u64, E> {
         let mut partition: Partition<Rank> = Partition::singletons(self.leader.len());
         let mut direct = Vec::new();
@@ -1018,16 +1029,17 @@ impl Assignments {
 pub struct Joined {
     /// The assignment of each document.
     pub assignments: Assignments,
-    /// The edges of rounds behind the first.
+    /// The edges of the rounds behind the first, sorted by [`Edge::key`].
     pub later: Vec<Edge>,
-    /// The cost.
+    /// The counts of the rounds behind the first.
     pub statistics: Statistics,
 }
 
-/// Assigns documents by the sorted edges of the first round, and goes through the further rounds.
+/// Assigns all documents: by the edges of the first round, sorted by [`Edge::key`], and by further rounds of
+/// comparisons.
 ///
 /// # Errors
-/// If sketches cannot be read, or as `edges`.
+/// If sketches cannot be read, or the first error of `edges`.
 pub fn assign<S: Store>(
     store: &S,
     rule: &Rule,

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Disjoint sets of what `K` numbers, joined by union-find with path halving.
+/// Disjoint sets of ids of type `K`, joined by union-find with path halving.
 ///
 /// A set is named by its smallest member, so the partition and its names depend on the joins
 /// alone, not on their order.
@@ -42,7 +42,7 @@ impl<K: Id> Partition<K> {
         }
     }
 
-    /// Joins the sets of two members; says whether they were apart.
+    /// Joins the sets of two members. True if they were in different sets before.
     ///
     /// # Panics
     /// If one of them is not among those that the partition was made of.
@@ -98,13 +98,13 @@ impl<K: Id> Partition<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Linkage {
-    /// All that hang together by any chain of pairs that were compared and found near. Nothing bounds a chain.
+    /// A cluster is all documents that are connected by chains of pairs that were compared and found near. Nothing
+    /// bounds the length of a chain.
     Connected,
-    /// Around the document to keep: every other member is near that very document, so a chain has at most two steps.
-    /// The default, since it removes nothing but what is near a document that stays. Most measures
-    /// call documents of similarity 1 the same ([`ones_are_same`](crate::settings::Verification::ones_are_same)). Where
-    /// very many are, not all of them are compared: a document that no leader was compared with goes with one that is
-    /// the same.
+    /// A cluster is a star around the kept document: every other member is near that very document. It is the default,
+    /// since it removes nothing but documents that are near a kept one. By most measures documents of similarity 1 are
+    /// the same ([`ones_are_same`](crate::settings::Verification::ones_are_same)). Of very many such documents not all
+    /// pairs are compared: one that no leader was compared with joins the cluster of one that is the same.
     #[default]
     Star,
 }
@@ -112,9 +112,11 @@ pub enum Linkage {
 /// The similarity from which on verification takes two documents for the same.
 pub(crate) const SAME: f32 = 1.0;
 
-/// Pairs each node that is the same as others with the first in `order` of those that are the same as one of them,
-/// where it was not compared with one as early. Of very many that are the same, all are compared with a few alone,
-/// among which the first may not be.
+/// Pairs of nodes that are the same, but were not compared. Nodes of similarity 1 are the same; of very many such nodes
+/// each is compared with a few alone. `edges` are the compared near pairs with their similarity.
+///
+/// Each node is paired, with similarity 1, with the earliest node in `order` that is the same as one that is the same
+/// as it. A node gets no pair if it was compared with one as early.
 pub(crate) fn same_pairs<N: Id>(
     order: &[N],
     edges: impl Iterator<Item = (N, N, f32)> + Clone,
@@ -151,12 +153,12 @@ impl Linkage {
         }
     }
 
-    /// Gives each of the nodes the one that it belongs to, itself if it leads; for leaders that is the first in
-    /// `order` of their cluster. `order` holds every node once, the one that is best to keep first; `edges`
-    /// are near pairs with their similarity, each once.
+    /// Gives, by node, the leader of the node's cluster; a leader has itself. The leader is the first in `order` of its
+    /// cluster. `order` holds every node once, the best to keep first; `edges` are near pairs with their similarity,
+    /// each once.
     ///
-    /// Star takes the nodes in that order: a node that is near leaders joins the one it is most like (the earlier one
-    /// among equals), otherwise it leads. The result depends on the graph and on `order` alone.
+    /// Star takes the nodes in that order. A node that is near leaders joins the most similar one, the earlier one
+    /// among equals; any other node leads. The result depends on the graph and on `order` alone.
     ///
     /// # Panics
     /// If an edge names a node that `order` does not have.
@@ -164,9 +166,9 @@ impl Linkage {
         self.link_all(order, edges.iter().copied(), false)
     }
 
-    /// Links edges that are gone through twice at most, so that nobody has to put them in a list. If `ones_are_same`,
-    /// nodes of similarity 1 are the same, and a node near one of them is near the other. Then a node of a star that is
-    /// near no leader goes with the earliest node that it is the same as.
+    /// [`link`](Self::link) for edges that need not be in a list: they are gone through twice at most. If
+    /// `ones_are_same`, nodes of similarity 1 are the same, and a node near one of them is near the other. Then a node
+    /// of a star that is near no leader joins the cluster of the earliest node that it is the same as.
     pub(crate) fn link_all<N: Id>(
         self,
         order: &[N],
@@ -221,8 +223,8 @@ impl Linkage {
     }
 }
 
-/// Rule for the document of a cluster that is kept: always the same one. Among equals by `Fullest`, `Longest`,
-/// `ShortestUrl` and `Score`, the least digest of the text decides, then the URL, then the place.
+/// The rule for the document of a cluster that is kept, and so for keep order. Among equals by `Fullest`, `Longest`,
+/// `ShortestUrl` and `Score`, the least digest of the text decides, then the URL, then the document's number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
@@ -240,18 +242,19 @@ pub enum Keep {
     /// The one with the highest score, a number that a field or column of this name gives; those without a
     /// number come last. Scores are [`Context::scored`](crate::dedup::Context::scored).
     Score(String),
-    /// The first in the order in which inputs were named. What an input's place is worth is
-    /// [`Context::scored`](crate::dedup::Context::scored), too.
+    /// The document whose input was named first: the caller gives documents of earlier inputs higher
+    /// [scores](crate::dedup::Context::scored).
     InputOrder,
 }
 
-/// The number of documents of a cluster that stay.
+/// The number of documents of a cluster that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// At most so many stay, the best by [`Keep`]: 1 or more.
+    /// The most documents that are kept, the best by [`Keep`]: 1 or more.
     pub count: u32,
-    /// So many of each source in a cluster, if one is named, and not of the whole cluster.
+    /// The kind of source, if `count` documents of each source in a cluster are kept; none if `count` documents of the
+    /// whole cluster are.
     pub each: Option<Source>,
 }
 
@@ -263,13 +266,14 @@ impl Default for Quota {
 
 #[doc(hidden)]
 impl Quota {
-    /// True if one document of each cluster stays, as usual.
+    /// True if one document of each cluster is kept, which is the default.
     pub fn is_one(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Chooses the documents of one cluster that are kept, as places in the list, best first. `source` numbers their
-    /// sources. A reference document stays whatever the quota is, and counts.
+    /// Chooses the documents of one cluster that are kept. The cluster is a list of `documents` documents, best first,
+    /// and the result is their places in it, ascending. `source` gives the number of a place's source. `is_reference`
+    /// is true for the place of a reference document, which is always kept, and counts.
     ///
     /// ```
     /// use simflip_core::clusters::{Quota, Source};
@@ -295,7 +299,7 @@ impl Quota {
     }
 }
 
-/// The kind of sources of documents.
+/// A kind of sources of documents, for [`Quota::each`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -328,7 +332,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// The start of a rule with a name of a field.
+/// The prefix of the rule [`Keep::Score`], before the field's name.
 const SCORE: &str = "score:";
 
 /// Facts of a document by which a [`Keep`] prefers one to another.
@@ -338,7 +342,7 @@ pub struct Merits<'a> {
     pub features: u32,
     /// Length of the text in bytes.
     pub text_bytes: u64,
-    /// The URL, if it has one.
+    /// The URL; none for a document without.
     pub url: Option<&'a str>,
 }
 
@@ -346,7 +350,8 @@ pub struct Merits<'a> {
 impl Keep {
     /// Orders two documents; the lesser one is the better one to keep.
     ///
-    /// Rules that go by scores find all equal: [`by_score`](Self::by_score) says which these are.
+    /// [`First`](Self::First) and the rules by [scores](Self::by_score) find all documents equal, as their order
+    /// depends on more than merits.
     pub fn compare(&self, a: Merits<'_>, b: Merits<'_>) -> Ordering {
         match self {
             Self::First | Self::Score(_) | Self::InputOrder => Ordering::Equal,
@@ -361,12 +366,12 @@ impl Keep {
         }
     }
 
-    /// True if scores are what decides.
+    /// True if the rule goes by scores ([`Context::scored`](crate::dedup::Context::scored)).
     pub fn by_score(&self) -> bool {
         matches!(self, Self::Score(_) | Self::InputOrder)
     }
 
-    /// The field whose numbers are the scores, if a field has them.
+    /// The field whose numbers are the scores; none for rules other than [`Score`](Self::Score).
     pub fn score_field(&self) -> Option<&str> {
         match self {
             Self::Score(field) => Some(field),

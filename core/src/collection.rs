@@ -1,4 +1,7 @@
-//! Documents without their texts: what was kept of each, in parts that were made apart and are put together.
+//! Documents without their texts: the facts, and the features or the sketch that are kept of each.
+//!
+//! A [`Collection`] consists of *parts*, each filled by one thread. A part that keeps features numbers its distinct
+//! ones from 0; such a number is a *term*.
 
 use crate::error::{Error, Result};
 use crate::id::{Document, Id, LedLists, Places, Text};
@@ -22,18 +25,18 @@ pub enum Keeping {
     Features,
     /// Its sketch, made at once. The memory does not grow with the length of documents.
     Sketches {
-        /// Which.
+        /// The kind of sketch.
         sketches: Sketches,
         /// Seed of MinHash's functions.
         seed: u64,
-        /// The list that is kept with them.
+        /// The extra list that is kept with each sketch.
         extra: Extra,
     },
 }
 
 impl Keeping {
-    /// The parts that a run with these settings must keep: features where something weighs or compares them, and
-    /// otherwise sketches, which are made at once.
+    /// The part of each document that a run with these settings must keep: features where something weighs or compares
+    /// them, and otherwise sketches.
     pub fn of(settings: &Settings) -> Self {
         if settings.needs_features() {
             Self::Features
@@ -43,7 +46,7 @@ impl Keeping {
         }
     }
 
-    /// The list that is kept with sketches.
+    /// The extra list that is kept with sketches.
     fn extra(self) -> Extra {
         match self {
             Self::Features => Extra::Nothing,
@@ -54,13 +57,13 @@ impl Keeping {
 
 /// Documents in order, without their texts.
 ///
-/// A collection is made by one thread; collections of several threads, files or machines are put
-/// together with [`merge`](Self::merge) or [`gather`](Self::gather). What comes of it does not
-/// depend on how it was cut.
+/// A collection is made by one thread. Collections of several threads, files or machines are put together with
+/// [`merge`](Self::merge) or [`gather`](Self::gather). The result of a run does not depend on how documents were cut
+/// into collections.
 pub struct Collection {
     extraction: Extraction,
     keeping: Keeping,
-    /// Where each document stands: in which part, and where there. Part 0 is the one that grows.
+    /// The part in which each document stands, and its place there. Documents are added to part 0.
     places: Places,
     /// Makes the sketches, where these are what is kept.
     sketcher: Option<Box<Sketcher>>,
@@ -102,7 +105,7 @@ impl From<HeldFacts> for Facts {
     }
 }
 
-/// The kept parts of some documents; of features those to which more may come, and those that are finished.
+/// The kept features or sketches of some documents. `Counting` takes more documents; `Features` is finished.
 enum KeptPart {
     Counting { counter: Box<Counter>, lists: TermLists },
     Features { terms: Terms, lists: TermLists },
@@ -111,14 +114,14 @@ enum KeptPart {
     Both(TwoSketchesList),
 }
 
-/// Two sketches of each of some documents.
+/// The [`TwoSketches`] of some documents.
 #[derive(Default)]
 struct TwoSketchesList {
     hashes: Vec<u64>,
-    /// So many words for each document.
+    /// The number of words of bits for each document.
     words: usize,
     bits: Vec<u64>,
-    /// So many keys for each document.
+    /// The number of keys for each document.
     bands: usize,
     keys: Vec<u32>,
     /// The extra lists of the documents, one after the other, and where each ends; both empty where none is kept.
@@ -160,14 +163,14 @@ impl TwoSketchesList {
     }
 }
 
-/// The two sketches of a document.
+/// The sketch of a document with bits and keys, borrowed ([`TwoSketches`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Two<'a> {
     /// The SimHash.
     pub hash: u64,
-    /// A bit of each MinHash position, 64 to a word.
+    /// The bits that estimate the Jaccard similarity, 64 to a word.
     pub bits: &'a [u64],
-    /// A key for each band of other positions.
+    /// The band hash of each band, or the key of each block-permuted table.
     pub keys: &'a [u32],
     /// The [extra list](TwoSketches::extra).
     pub extra: &'a [u32],
@@ -199,13 +202,13 @@ impl TermLists {
 /// The features of a document by the terms of its part.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
-    /// Which part.
+    /// The number of the part.
     pub part: usize,
-    /// The feature of each term of the part.
+    /// The feature, a 64-bit hash, of each term of the part.
     pub features: &'a [u64],
     /// The document's terms, in order of first occurrence.
     pub terms: &'a [Term],
-    /// The number of occurrences of each.
+    /// The number of occurrences of each of these terms in the document.
     pub occurrences: &'a [u16],
 }
 
@@ -218,7 +221,8 @@ impl Counted<'_> {
             .map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
     }
 
-    /// The document's distinct features with their weights; `idf` has inverse document frequencies by part and term.
+    /// The document's distinct features with their weights in fixed point. `idf` has inverse document frequencies by
+    /// part and term.
     pub(crate) fn weighed(&self, weigher: &Weigher, idf: &[Vec<f32>]) -> impl Iterator<Item = (u64, i64)> {
         let idf = &idf[self.part];
         self.terms.iter().zip(self.occurrences).map(move |(&term, &n)| {
@@ -229,10 +233,10 @@ impl Counted<'_> {
 }
 
 impl Collection {
-    /// Begins without documents. `frequencies` are those that sketches made at once are weighed by.
+    /// A collection without documents. Sketches weigh features by `frequencies`, if the weighting needs any.
     ///
     /// # Errors
-    /// For sketches that have no meaning.
+    /// [`Error::Parameter`] for sketches that cannot be made.
     pub fn new(
         extraction: impl Into<Extraction>,
         keeping: Keeping,
@@ -262,20 +266,19 @@ impl Collection {
         Ok(Self { extraction, keeping, places: Places::default(), sketcher, parts })
     }
 
-    /// Adds a document.
+    /// Adds a document by its text, and gives its number.
     ///
     /// # Panics
-    /// If there are 2³² already.
+    /// If there are 2³² documents already.
     pub fn push(&mut self, text: &str) -> Document {
         self.push_part(text, text)
     }
 
-    /// Adds a document of which `part` alone is compared: what is left of it without its boilerplate, say. Exact
-    /// copies are those of the whole text, and of copies that differ in their parts the one with the most
-    /// features is compared.
+    /// Adds a document of which `part` alone is compared: its text without boilerplate, say. Exact duplicates are those
+    /// of the whole text. Of exact duplicates that differ in `part` the one with the most features is compared.
     ///
     /// # Panics
-    /// If there are 2³² already.
+    /// If there are 2³² documents already.
     pub fn push_part(&mut self, text: &str, part: &str) -> Document {
         let facts = match &mut self.parts[0].kept {
             KeptPart::Counting { counter, lists } => {
@@ -298,10 +301,10 @@ impl Collection {
         self.put(facts)
     }
 
-    /// Adds a document whose sketch is there already.
+    /// Adds a document by its sketch, and gives its number.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if it is a sketch of another kind or size, or features are what is kept.
+    /// [`Error::Parameter`] if the sketch is of another kind or length, or the collection keeps features.
     ///
     /// # Panics
     /// If there are 2³² documents already.
@@ -332,7 +335,7 @@ impl Collection {
     /// Adds the documents of another collection behind those of this one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the two keep different things.
+    /// [`Error::Parameter`] if the two keep different parts of documents, or have other features.
     pub fn merge(&mut self, other: Self) -> Result<()> {
         self.fits(&other)?;
         let moved = self.parts.len() as u32;
@@ -344,11 +347,12 @@ impl Collection {
         Ok(())
     }
 
-    /// Puts collections together behind this one, which is empty, in the order of the runs of documents that `order`
-    /// names: a collection by its place among them, and documents there. Nothing of a document is copied.
+    /// Puts the documents of collections together; this collection must be empty. `order` lists runs of documents in
+    /// their new order: each names a collection by its place in `collections`, and the numbers of documents there.
+    /// Nothing of a document is copied.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if they keep different things.
+    /// As [`merge`](Self::merge).
     ///
     /// # Panics
     /// If `order` names a document that is not there.
@@ -377,7 +381,7 @@ impl Collection {
         Ok(())
     }
 
-    /// The extraction of features.
+    /// The kind of features, and their hash.
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
@@ -404,7 +408,7 @@ impl Collection {
         part.facts[at].into()
     }
 
-    /// The facts of each document.
+    /// The facts of each document, in order.
     pub fn all_facts(&self) -> impl Iterator<Item = Facts> {
         Document::all(self.len()).map(|document| self.facts(document))
     }
@@ -421,19 +425,19 @@ impl Collection {
         (&self.parts[part as usize], at as usize)
     }
 
-    /// Counts the documents in which each feature occurs; of no features where none were kept.
+    /// Counts the documents in which each feature occurs. Where only sketches are kept, no feature has a count.
     pub fn frequencies(&self) -> Frequencies {
         let terms: Vec<&Terms> = self.terms().into_iter().map(|(_, terms)| terms).collect();
         Frequencies::sum(self.extraction, self.len() as u64, &terms)
     }
 
-    /// The features of each part that keeps some, by its number.
+    /// The features of each part that keeps features, with the part's number.
     pub(crate) fn terms(&self) -> Vec<(usize, &Terms)> {
         let parts = self.parts.iter().enumerate();
         parts.filter_map(|(number, part)| Some((number, part.kept.features()?.0))).collect()
     }
 
-    /// A document's features; none where only sketches were kept.
+    /// A document's features; none where only sketches are kept.
     pub fn counted(&self, document: Document) -> Option<Counted<'_>> {
         let (part, at) = self.places.get(document);
         let (terms, lists) = self.parts[part as usize].kept.features()?;
@@ -451,7 +455,7 @@ impl Collection {
         (&part.kept, at)
     }
 
-    /// A document's SimHash, if that is what was kept.
+    /// A document's SimHash; none where another sketch or features are kept.
     pub fn hashed(&self, document: Document) -> Option<&Hashed> {
         match self.kept(document) {
             (KeptPart::SimHashes(hashes), at) => Some(&hashes[at]),
@@ -459,7 +463,7 @@ impl Collection {
         }
     }
 
-    /// A document's MinHash signature, if that is what was kept.
+    /// A document's MinHash signature; none where another sketch or features are kept.
     pub fn signature(&self, document: Document) -> Option<&[u32]> {
         match self.kept(document) {
             (KeptPart::Signatures(signatures), at) => Some(signatures.get(at)),
@@ -467,7 +471,7 @@ impl Collection {
         }
     }
 
-    /// A document's two sketches, if that is what was kept.
+    /// A document's bits and keys; none where another sketch or features are kept.
     pub fn two(&self, document: Document) -> Option<Two<'_>> {
         match self.kept(document) {
             (KeptPart::Both(list), at) => Some(list.get(at)),
@@ -504,7 +508,7 @@ impl KeptPart {
         }
     }
 
-    /// The features of its documents, where they are what is kept.
+    /// The features of the part's documents; none where sketches are kept.
     fn features(&self) -> Option<(&Terms, &TermLists)> {
         match self {
             Self::Counting { counter, lists } => Some((counter.vocabulary.terms(), lists)),
@@ -513,7 +517,7 @@ impl KeptPart {
         }
     }
 
-    /// Adds a sketch, if it is of this kind and length.
+    /// Adds a sketch. False if it is of another kind or length, and so was not added.
     fn push(&mut self, value: &SketchValue) -> bool {
         match (self, value) {
             (Self::SimHashes(hashes), SketchValue::SimHash(hashed)) => {
@@ -529,21 +533,22 @@ impl KeptPart {
     }
 }
 
-/// The distinct texts of a collection, in order of their first documents.
+/// The distinct texts of a collection, numbered in the order of their first documents.
 #[derive(Clone, Debug)]
 pub struct Texts {
     /// The copies of each text, led by the one that is compared.
     copies: LedLists<Text, Document>,
     /// The text of each document.
     of: Vec<Text>,
-    /// Texts with enough features for a sketch to say something, ascending.
+    /// Texts with enough features to be sketched and compared, ascending.
     pub sketched: Vec<Text>,
-    /// The other ones.
+    /// Texts with too few features, ascending, which only exact duplicates share a cluster with.
     pub unsketched: Vec<Text>,
 }
 
 impl Texts {
-    /// Groups the documents of a collection by text.
+    /// Groups the documents of a collection by text. A text is sketched if it has at least `min_features` distinct
+    /// features, and one.
     pub fn new(collection: &Collection, min_features: usize) -> Self {
         let digest = |document: Document| collection.facts(document).digest;
         /// The text of a document before it has a number.
@@ -589,8 +594,8 @@ impl Texts {
         self.copies.get(text)
     }
 
-    /// The first document that has the text; of documents of which only parts are compared, the first with the
-    /// most features.
+    /// The document that is compared for the text: of those that have it, the first with the most features. All have
+    /// the same, unless only parts of them are compared.
     pub fn first(&self, text: Text) -> Document {
         self.copies.leader(text)
     }
@@ -600,7 +605,7 @@ impl Texts {
         self.of[document.index()]
     }
 
-    /// All texts, ascending.
+    /// The numbers of all texts, ascending.
     pub fn all(&self) -> impl ExactSizeIterator<Item = Text> + use<> {
         Text::all(self.len())
     }

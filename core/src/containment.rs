@@ -1,4 +1,4 @@
-//! Documents that a fuller one contains, whatever the sizes of both.
+//! Removes documents that a fuller one contains, of any sizes: it has nearly all of their features.
 //!
 //! Band hashes find sets of similar size. So a short document in a long one is found in another way, once
 //! near-duplicates are removed ([`buckets`](crate::buckets)):
@@ -23,13 +23,13 @@ use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Keys that a document is looked up by.
+/// The number of least feature hashes that a document is looked up by: its keys.
 pub const KEYS: usize = 32;
 
-/// A key that more documents have is passed over.
+/// The most documents that a key may be a feature of; a key of more documents is passed over.
 pub const COMMON: u32 = 64;
 
-/// A document is compared with at most so many candidates.
+/// The most candidates that a document is compared with.
 pub const CANDIDATES: usize = 16;
 
 /// Documents whose keys are looked up at once, at most.
@@ -47,32 +47,32 @@ const FREE: u64 = 1 << 20;
 /// A document with a hash of each of its features, ascending.
 pub type Listed<'a> = (Rank, &'a [u32]);
 
-/// Documents with a hash of each of their features.
+/// A store of documents, each with a 32-bit hash of each of its features, in memory or on disk.
 pub trait FeatureLists: Sync {
-    /// The error of loading.
+    /// The error of reading.
     type Error: Send;
     /// Documents whose hashes are in memory.
     type Held<'a>: FeatureHashes
     where
         Self: 'a;
 
-    /// Number of all documents: ranks are below it.
+    /// Number of all documents. Ranks are below it.
     fn ranks(&self) -> usize;
 
-    /// Calls `each` with all documents that are compared with others, some at a time and in any order: each with its
-    /// hashes, ascending.
+    /// Calls `each` with all documents that are compared with others, some at a time and in any order, each with its
+    /// feature hashes, ascending. Documents without a sketch, and exact duplicates of others, are not among them.
     ///
     /// # Errors
     /// If they cannot be read.
     fn each_list(&self, each: &mut dyn FnMut(&[Listed<'_>])) -> Result<(), Self::Error>;
 
-    /// Loads the hashes of these documents.
+    /// Loads the feature hashes of the documents whose bits are set.
     ///
     /// # Errors
     /// If they cannot be read.
     fn lists(&self, ranks: &Bits) -> Result<Self::Held<'_>, Self::Error>;
 
-    /// The number of hashes that may be in memory at once.
+    /// The number of feature hashes that may be in memory at once.
     fn hashes_at_once(&self) -> usize;
 }
 
@@ -237,8 +237,9 @@ impl<'a, S: FeatureLists> Left<'a, S> {
     }
 }
 
-/// Removes documents of which a kept document before them has at least `threshold` of the features, among those that
-/// are left. Gives all edges, by document and leader, each once.
+/// Removes each kept document of which an earlier kept one has a share of the features of at least `threshold`.
+/// `assignments` are those of near-duplicates, and change. Gives the edge of each pair that was found contained, sorted
+/// by document and leader, and the counts of comparisons.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -305,8 +306,9 @@ pub fn remove<S: FeatureLists>(
     Ok((edges, statistics))
 }
 
-/// Estimates the share of documents contained in a kept one that were removed. `sampled` are kept documents, of
-/// `sampled_from` in all; each is compared with all documents that are kept before it, by counting.
+/// Estimates the share of documents contained in a kept one that were removed. `sampled` is a sample of the
+/// `sampled_from` kept new documents in random order; each is compared with all documents that are kept before it, by
+/// counting. Where all would take too long, the first of them are compared.
 ///
 /// A document that contains another has enough of any of its features. So the rarest features of each sampled document
 /// generate those that may, twice as many as may be missing and one more.

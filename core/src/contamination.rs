@@ -1,4 +1,4 @@
-//! Items of a benchmark that stand in longer documents, complete or nearly so.
+//! Finds items of a benchmark, its questions say, that stand in longer documents, complete or nearly so.
 //!
 //! The items are held in memory by their n-grams, and documents are streamed past them. An item is in a document if a
 //! window of the document, half as long again as the item, has enough of the item's n-grams. Which n-grams count:
@@ -41,17 +41,17 @@ impl Default for Rules {
     }
 }
 
-/// Words from which on an item is compared by the share that is asked for.
+/// The number of words from which on an item needs no more than [`Rules::share`] of its n-grams.
 pub const FULL: usize = 16;
 
-/// N-grams that an item must have besides those that do not count.
+/// The fewest n-grams of an item that count; an item with fewer is compared by all its n-grams.
 const LEAST: usize = 4;
 
 impl Rules {
-    /// Checks them.
+    /// Checks the rules.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for one that has no meaning.
+    /// [`Error::Parameter`] for the first rule that has no meaning.
     pub fn check(&self) -> Result<()> {
         if !(1..=MAX_SHINGLE).contains(&self.ngram) {
             return Err(Error::parameter("ngram", self.ngram, format!("1 to {MAX_SHINGLE} words")));
@@ -132,7 +132,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// Items by their texts.
+    /// Prepares items by their texts. An item is known by its place in `texts`, from 0.
     ///
     /// # Errors
     /// [`Error::Parameter`] for rules that have no meaning, and for 2³² n-grams or more.
@@ -191,12 +191,12 @@ impl Items {
         Ok(Self { rules, table, documents, item, place, starts, words, short })
     }
 
-    /// The rules.
+    /// The rules that the items were prepared with.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Number of items.
+    /// Number of items, those that are too short to be looked for among them.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -206,7 +206,7 @@ impl Items {
         self.words.is_empty()
     }
 
-    /// Words of an item.
+    /// The number of words of an item.
     pub fn words(&self, item: usize) -> usize {
         self.words[item] as usize
     }
@@ -225,8 +225,9 @@ impl Items {
         (self.rules.needed(self.words(item as usize), in_order) * of as f64).ceil().max(1.0) as usize
     }
 
-    /// The share of an item that a document has, once so many documents have been read: of the n-grams that few of
-    /// them have, unless the item has hardly any. None if that is too little.
+    /// Decides if an item stands in a document, by a passage that [`Finder::find`] gave, once all `documents` documents
+    /// were read. Gives the share of the item's n-grams that the passage has, above 0 and at most 1; none if it is too
+    /// little. N-grams that many documents have do not count, unless the item has hardly any others.
     pub fn share(&self, found: &FoundPassage, documents: u64) -> Option<f64> {
         let most = 100 + documents / 1_000;
         let is_rare = |ngram: &u32| {
@@ -243,16 +244,16 @@ impl Items {
     }
 }
 
-/// An item that may be in a document.
+/// A passage of a document in which an item may stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundPassage {
-    /// Which item.
+    /// The item, by its place among the texts of [`Items::new`].
     pub item: u32,
-    /// The words of the document in which it is, counted from 0.
+    /// The words of the passage, numbered from 0 in the document; the end is exclusive.
     pub words: Range<u32>,
-    /// The bytes of the text in which it is.
+    /// The bytes of the passage in the document's text.
     pub bytes: Range<usize>,
-    /// The n-grams of the item that are there, ascending.
+    /// The n-grams of the item that the passage has, ascending.
     ngrams: Vec<u32>,
     /// True if the item is short, and nearly all of its words are there in order.
     in_order: bool,
@@ -288,8 +289,9 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The items that may be in a document, ascending, each where most of it is. [`Items::share`] decides, once all
-    /// documents have been read; this counts the document for it.
+    /// The items that may stand in a document, ascending, each with the passage that has most of it; an item is there
+    /// once. [`Items::share`] decides once all documents have been read. It needs the counts of n-grams that each call
+    /// adds to the items, so that each document is to be searched once.
     pub fn find(&mut self, text: &str) -> Vec<FoundPassage> {
         let Self { items, extractor, hits, places, of_items, .. } = self;
         hits.clear();
