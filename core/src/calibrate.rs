@@ -25,12 +25,12 @@ use std::collections::BTreeMap;
 /// The sample that a calibration measures on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleParams {
-    /// Pairs to look at; more make the interval narrower.
+    /// The number of pairs at which no further hashes are sampled. More pairs make the interval narrower.
     pub pairs: usize,
-    /// Most hashes to search for, however few pairs they give.
+    /// The most hashes that are sampled, even if they give fewer pairs.
     pub searches: usize,
-    /// A join searches for every stored hash, so that either side of a pair may find it. If false, each side has to
-    /// find the other, as new documents have to find stored ones.
+    /// True for a join, which searches for every stored hash: a pair is found if either side finds the other. If false,
+    /// each side has to find the other, as new documents have to find stored ones.
     pub join: bool,
     /// Seed of the sample.
     pub seed: u64,
@@ -42,29 +42,30 @@ impl Default for SampleParams {
     }
 }
 
-/// The budget, and the recall that it reached on pairs that had no part in choosing it.
+/// The budget, a number of probes for each query, and the recall that it reached on pairs that had no part in choosing
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Probes of a query; none where the search has to be exhaustive (recall 1, or too few pairs to measure
-    /// on).
+    /// Probes of a query; none where the search has to be exhaustive (recall 1, or too few pairs to measure on). Then
+    /// `reached`, `low` and `high` are 1.
     pub budget: Option<u32>,
-    /// Share of the held-out pairs that are found within the budget.
+    /// Share of the held-out pairs that the budget finds.
     pub reached: f64,
     /// Lower end of the 95 % interval of `reached`, by resampling duplicate clusters.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Pairs that the budget was chosen on.
+    /// Number of pairs that the budget was chosen on.
     pub chosen_on: u64,
-    /// Held-out pairs: the denominator of `reached`.
+    /// Number of held-out pairs: the denominator of `reached`.
     pub held_out: u64,
-    /// Duplicate clusters that the held-out pairs belong to.
+    /// Number of duplicate clusters that the held-out pairs belong to.
     pub held_out_clusters: u64,
-    /// Hashes that were searched for.
+    /// Number of searches: for each sampled hash, and for each of its neighbours that was looked at.
     pub searches: u64,
 }
 
-/// The probe of a pair that a bounded trace did not come upon; no budget reaches it.
+/// The number in place of a probe for a pair that a trace of bounded length did not find; no budget reaches it.
 #[doc(hidden)]
 pub const NEVER: u32 = u32::MAX;
 
@@ -74,8 +75,8 @@ const FEWEST_PAIRS: u64 = 30;
 /// Neighbours of a sampled hash that are searched for in their turn.
 const MOST_NEIGHBOURS: usize = 256;
 
-/// Gives every stored hash within the radius of a slot's, each with the number of the probe, from 1, at which a search
-/// for it comes upon it, or [`NEVER`].
+/// Gives the stored hashes within the radius of a slot's hash, that hash among them. Each comes with the number, from
+/// 1, of the probe by which a search for the slot's hash finds it, or [`NEVER`].
 pub(crate) type Trace<'a> = &'a (dyn Fn(Slot) -> Vec<(Hit, u32)> + Sync);
 
 /// A pair of slots and the probe at which a search for `a` finds `b`, or in a join either the other.
@@ -141,12 +142,12 @@ pub fn recall(
     Ok(wanted.iter().map(|&wanted| sample.budget(wanted)).collect())
 }
 
-/// Probes of one table or of all bits that a calibration waits for a pair. A pair that takes more is beyond any
-/// number of probes that would be faster than an exhaustive search.
+/// The most probes that a calibration traces for a pair. A pair that takes more is beyond any number of probes that
+/// would be faster than an exhaustive search.
 const LONGEST_TRACE: u32 = 1 << 14;
 
-/// All hashes within the radius of a query, each with the number of the probe of `index` that finds it, or [`NEVER`].
-/// `exact` finds them; both are over `hashes`.
+/// All hashes within the radius of a query, each with the number, from 1, of the probe of `index` that finds it, or
+/// [`NEVER`]. `exact` finds the hashes; both indexes are over `hashes`.
 pub(crate) fn trace(
     index: &dyn Probing,
     exact: &dyn HammingIndex,
@@ -162,13 +163,14 @@ pub(crate) fn trace(
     hits.into_iter().map(probe_of).collect()
 }
 
-/// Finds the budget for a recall over `hashes`, the distinct hashes of the index.
+/// Measures the budget for a wanted recall. `hashes` are the distinct hashes of the index by slot, and `trace` searches
+/// it.
 pub(crate) fn calibrate(hashes: &[u64], recall: f64, params: SampleParams, trace: Trace<'_>) -> Calibration {
     let sample = if recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
     sample.budget(recall)
 }
 
-/// Traced pairs, on which the budget of any recall can be read off.
+/// A sample of traced pairs, from which the budget of any recall can be computed.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct Sample {
@@ -181,7 +183,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Traces the pairs of a sample; see [`calibrate`].
+    /// Samples pairs and traces them; the arguments are those of [`calibrate`].
     pub(crate) fn take(hashes: &[u64], params: SampleParams, trace: Trace<'_>) -> Self {
         let (pairs, searches) = sample_pairs(hashes, params, trace);
         let mut chosen_on = cluster_probes(hashes, &pairs, params.seed);
@@ -189,7 +191,7 @@ impl Sample {
         Self { chosen_on, held_out, searches, seed: params.seed }
     }
 
-    /// The budget for a recall, and what it reaches on the pairs held out.
+    /// The smallest budget that surely reaches a recall, and the recall that it reaches on the held-out pairs.
     pub fn budget(&self, recall: f64) -> Calibration {
         let count = |clusters: &[Vec<u32>]| clusters.iter().map(Vec::len).sum::<usize>() as u64;
         let exhaustive = Calibration {
@@ -231,7 +233,8 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
     budgets.get(place).copied()
 }
 
-/// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
+/// Near pairs of which one slot is in a random sample, each once, the lesser slot first. The arguments are those of
+/// [`calibrate`].
 pub(crate) fn near_pairs(hashes: &[u64], params: SampleParams, trace: Trace<'_>) -> Vec<(Slot, Slot)> {
     let params = SampleParams { join: true, ..params };
     sample_pairs(hashes, params, trace).0.into_iter().map(|pair| (pair.a, pair.b)).collect()

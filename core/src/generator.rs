@@ -1,4 +1,7 @@
-//! The generator of candidates: finds the pairs of sketches that are worth a look, and counts what that cost.
+//! The generator of candidates: finds the pairs of sketches that are worth comparing, and counts the work.
+//!
+//! It searches distinct sketches. A *slot* is one of them, with the texts that have it. Documents with
+//! [keys](Generator::Keys) are not compared here, but by [`buckets`](crate::buckets).
 
 pub(crate) mod probed;
 
@@ -21,13 +24,13 @@ use probed::{Hashes, Probed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The candidates of a generator.
+/// The candidate pairs of a generator.
 pub(crate) struct Generated {
     /// The texts of each distinct sketch.
     pub(crate) groups: Lists<Slot, Text>,
-    /// Pairs of sketches, each once, ascending.
+    /// The candidate pairs of sketches, each once, ascending.
     pub(crate) joined: Vec<SlotPair>,
-    /// The cost, and the facts about the search.
+    /// The report of the search.
     pub(crate) searched: Searched,
 }
 
@@ -54,17 +57,17 @@ pub(crate) struct Generated {
 pub struct Searched {
     /// The search that ran.
     pub ran: Ran,
-    /// Counted work.
+    /// The counted work of the search.
     pub cost: Cost,
-    /// Bytes of the index, or of what a join held at once.
+    /// Bytes of memory of the index, or of the lists of a join.
     pub index_bytes: u64,
-    /// Distinct sketches that were searched.
+    /// Number of distinct sketches that were searched; with keys, of distinct texts.
     pub distinct: u64,
-    /// The recall that was measured, where the search has one to measure.
+    /// The recall that was measured; none unless the search probes and a share was asked for.
     pub recall: Option<MeasuredRecall>,
-    /// Pairs that were not compared, because too many documents are alike.
+    /// Pairs that were not compared, because too many documents are alike; none if all were.
     pub capped: Option<Capped>,
-    /// For each table or band, the pairs of texts that it generates, by score.
+    /// For each table or band, the numbers of pairs of texts that it generates, by score.
     #[doc(hidden)]
     pub scores: Vec<Scores>,
 }
@@ -76,12 +79,12 @@ pub struct Searched {
 pub enum Ran {
     /// An exact join of all hashes within `distance` bits.
     Join {
-        /// h.
+        /// h, in bits.
         distance: u32,
     },
     /// Queries of an index that probes.
     Probing {
-        /// h.
+        /// h, in bits.
         distance: u32,
         /// Number of tables.
         tables: u32,
@@ -89,37 +92,37 @@ pub enum Ran {
         key_bits: u32,
         /// The most bits that are flipped in a key.
         flips: u32,
-        /// Probes of a query; none if all are made, which is exact.
+        /// Number of probes of a query; none if all are made, which is exact.
         probes: Option<u32>,
-        /// Probes of an exact query.
+        /// Number of probes of a query that makes all.
         all_probes: u64,
     },
     /// Queries of block-permuted tables, exact.
     Bphs {
-        /// h.
+        /// h, in bits.
         distance: u32,
         /// Number of tables.
         tables: u32,
     },
     /// Hashes looked up by bands of their bits: exact if there are more bands than `distance` bits.
     HashBands {
-        /// h.
+        /// h, in bits.
         distance: u32,
         /// The bands, `rows` being bits.
         banding: Banding,
     },
-    /// Sketches brought together that share a key.
+    /// Sketches compared that share a key.
     Keys {
-        /// Keys of a document.
+        /// Number of keys of a document; 0 if no document was compared.
         keys: u32,
     },
     /// Signatures compared that agree in a band.
     Bands {
         /// The bands.
         banding: Banding,
-        /// Equal positions from which a pair is a candidate.
+        /// The least number of equal positions of a candidate pair.
         least: u32,
-        /// Positions of a signature.
+        /// Number of positions of a signature.
         permutations: u32,
     },
 }
@@ -129,49 +132,49 @@ pub enum Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MeasuredRecall {
-    /// The recall asked for.
+    /// The recall that was asked for.
     pub wanted: f64,
-    /// The measurements.
+    /// The number of probes that was chosen, and the recall that it reached.
     pub calibration: Calibration,
-    /// Pairs of different texts of equal hashes, which are always found.
+    /// Number of pairs of different texts of equal hashes, which are always found.
     pub identical_pairs: u64,
-    /// About what share of all pairs of texts was found, those of equal hashes counted as well;
-    /// none where there are none.
+    /// The estimated share of all pairs of texts that was found, those of equal hashes counted as well; none where
+    /// there are no pairs.
     pub with_identical: Option<f64>,
 }
 
-/// Pairs that were not compared: of documents of one template, most likely, whose pairs would grow with
-/// the square of their number.
+/// The pairs that were not compared: of documents of one template, most likely, whose pairs would grow with the square
+/// of their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum Capped {
     /// Hashes with too many neighbours were joined with the nearest ones of each.
     Nearest {
-        /// Hashes with too many neighbours.
+        /// Number of hashes with too many neighbours.
         hashes: u64,
-        /// Neighbours passed over, those found from both sides twice.
+        /// Number of neighbours passed over, those found from both sides twice.
         passed_over: u64,
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// There were more than could be joined: hashes with too many neighbours were compared with a sample, and
-    /// joined with the nearest there.
+    /// There were more pairs than could be joined. Hashes with too many neighbours were compared with a sample of all
+    /// hashes, and joined with the nearest there.
     Sampled {
-        /// Hashes with too many neighbours.
+        /// Number of hashes with too many neighbours.
         hashes: u64,
-        /// Hashes of the sample.
+        /// Number of hashes of the sample.
         sampled: u64,
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// In a band that too many signatures share, each was compared with its likeliest neighbours alone.
+    /// In a band that too many sketches share, each was compared with its likeliest neighbours alone.
     Bands {
-        /// Pairs that share a band and were not compared.
+        /// Number of pairs that share a band and were not compared.
         skipped: u64,
-        /// Signatures that may share a band before that happens.
+        /// The most sketches of a bucket that are all compared; with keys, leaders.
         full_bucket: u32,
-        /// Neighbours that each was compared with.
+        /// The most neighbours that each was compared with in a larger bucket.
         neighbours: u32,
         /// Documents with the most neighbours.
         examples: Vec<Document>,
@@ -179,7 +182,7 @@ pub enum Capped {
 }
 
 impl Capped {
-    /// Documents with the most neighbours.
+    /// Documents with the most neighbours, at most three.
     #[doc(hidden)]
     pub fn examples(&self) -> &[Document] {
         let (Self::Nearest { examples, .. } | Self::Sampled { examples, .. } | Self::Bands { examples, .. }) =
@@ -188,19 +191,19 @@ impl Capped {
     }
 }
 
-/// The pairs of texts that one table or band generates, by score.
+/// The numbers of pairs of texts that one table or band generates, by score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[doc(hidden)]
 pub struct Scores {
-    /// Which table or band, counted from 0; none if there is only one list of all pairs.
+    /// The number of the table or band, from 0; none for a list of all pairs.
     pub table: Option<u32>,
-    /// Scores, ascending, with their numbers of pairs: 64 minus the distance of SimHashes, or equal
-    /// positions of signatures.
+    /// Scores, ascending, with their numbers of pairs. A score is 64 minus the distance of SimHashes, the number of
+    /// equal positions of signatures, or with keys the similarity in percent.
     pub counts: Vec<(u32, u64)>,
 }
 
-/// Runs the settings' generator.
+/// Runs the settings' generator over the sketched texts of `evidence`.
 pub(crate) fn generate(
     settings: &Settings,
     evidence: &Evidence<'_>,
@@ -278,7 +281,8 @@ fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progre
     Ok(Generated { groups: hashes.distinct.into_groups(), joined, searched })
 }
 
-/// An index, unless hashes are joined without one; what it is, and the recall that was wanted and measured.
+/// An index, or none where hashes are joined without one; the search that it makes; and the recall that was wanted,
+/// with its measurement.
 type Ready = (Option<Box<dyn HammingIndex>>, Ran, Option<(f64, Calibration)>);
 
 /// The index of a generator that probes, with the number of probes that its recall takes.

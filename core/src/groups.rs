@@ -1,4 +1,7 @@
 //! Turns near pairs of sketches or texts into pairs and clusters of documents.
+//!
+//! A near pair joins two *groups*. A group is the copies of a text, or, without verification, all documents of one
+//! sketch.
 
 use crate::clusters::{Linkage, Partition, Quota, same_pairs};
 use crate::collection::Collection;
@@ -11,7 +14,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// The kind of a pair.
+/// The kind of a pair: exact duplicates, or near-duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PairKind {
@@ -29,23 +32,23 @@ pub struct Pair {
     pub a: Document,
     /// The one that comes later.
     pub b: Document,
-    /// Hamming distance of their hashes, or number of differing positions of their
-    /// signatures; 0 for equal texts.
+    /// Hamming distance of the SimHashes in bits, or number of differing positions of the signatures; 0 for equal
+    /// texts.
     pub distance: u32,
-    /// Their similarity by verification's measure, or, without verification, as their sketches
-    /// estimate it; 1 for equal texts.
+    /// The similarity by verification's measure, or, without verification, as the sketches estimate it; 1 for equal
+    /// texts.
     pub similarity: f32,
-    /// The kind.
+    /// The kind of the pair.
     pub kind: PairKind,
 }
 
 /// Two groups that are near.
 pub(crate) type GroupPair = SimilarPair<Group>;
 
-/// Which of two documents is the better one to keep: the lesser.
+/// Orders two documents: the lesser one is the better one to keep.
 pub(crate) type Better<'a> = &'a (dyn Fn(Document, Document) -> Ordering + Sync);
 
-/// Documents that stand or fall together: copies of a text, or, without verification, texts of equal sketches.
+/// All documents of a run, in groups. [`Group`] numbers them in the order of texts or of slots.
 pub(crate) struct Groups<'a> {
     collection: &'a Collection,
     /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep
@@ -59,7 +62,8 @@ pub(crate) struct Groups<'a> {
 const MOST_PAIRS: u64 = 1 << 28;
 
 impl<'a> Groups<'a> {
-    /// Puts groups in order: whatever is to stay of equal texts, and of the group, comes first.
+    /// Makes groups of these documents. It puts each group in order: the best document to keep comes first, among the
+    /// copies of each text and in the group. No group is empty.
     pub(crate) fn new(
         groups: impl IntoIterator<Item = Vec<Document>>,
         collection: &'a Collection,
@@ -83,7 +87,8 @@ impl<'a> Groups<'a> {
         Self { collection, members: all, first_reference: usize::MAX }
     }
 
-    /// The pairs with documents from this number on as the reference set; `better` must put these before others.
+    /// The groups with documents from this number on as the reference set. The `better` of [`new`](Self::new) must put
+    /// these before others.
     pub(crate) fn against(self, first_reference: usize) -> Self {
         Self { first_reference, ..self }
     }
@@ -92,7 +97,7 @@ impl<'a> Groups<'a> {
         document.index() >= self.first_reference
     }
 
-    /// True if a group has a reference document; such a one leads it.
+    /// True if a group has a reference document, which then leads it.
     pub(crate) fn holds_reference(&self, group: Group) -> bool {
         self.is_reference(self.leader(group))
     }
@@ -102,7 +107,8 @@ impl<'a> Groups<'a> {
         self.is_reference(a) && self.is_reference(b)
     }
 
-    /// The new documents of each cluster that are kept besides its best one, ascending.
+    /// The new documents of all clusters that are kept by a quota besides `representatives`, the kept one of each
+    /// cluster; ascending. `source` numbers the sources of documents.
     pub(crate) fn also_kept(
         &self,
         quota: Quota,
@@ -130,12 +136,12 @@ impl<'a> Groups<'a> {
         self.collection.facts(document).digest
     }
 
-    /// The documents of a group; the first is the one to keep.
+    /// The documents of a group; the first is the best to keep.
     pub(crate) fn documents(&self, group: Group) -> &[Document] {
         self.members.get(group)
     }
 
-    /// The document of a group that is the one to keep.
+    /// The best document of a group to keep.
     pub(crate) fn leader(&self, group: Group) -> Document {
         self.members.leader(group)
     }
@@ -145,7 +151,8 @@ impl<'a> Groups<'a> {
         self.members.len()
     }
 
-    /// Number of pairs of documents that are not both of the reference set: within groups, and between near groups.
+    /// Number of all pairs of documents within groups and between near groups, `joined`, without pairs of two reference
+    /// documents.
     pub(crate) fn count_pairs(&self, joined: &[GroupPair]) -> u64 {
         let size = |group: Group| self.documents(group).len() as u64;
         let old_of =
@@ -164,8 +171,8 @@ impl<'a> Groups<'a> {
         Pair { a: a.min(b), b: a.max(b), distance: 0, similarity: 1.0, kind }
     }
 
-    /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a
-    /// group with the group's leader, and the leaders of groups that are near.
+    /// Pairs that connect all near documents, ascending. They are every copy with the best copy of its text, every text
+    /// of a group with the group's leader, and the leaders of near groups.
     pub(crate) fn star_pairs(&self, joined: &[GroupPair]) -> Vec<Pair> {
         let within: usize = self.members.iter().map(|members| members.len().saturating_sub(1)).sum();
         let mut pairs = Vec::with_capacity(within + joined.len());
@@ -190,10 +197,10 @@ impl<'a> Groups<'a> {
         pairs
     }
 
-    /// Every pair of different texts, each text by the copy that leads, ascending.
+    /// Every pair of different texts, each text by its best copy, ascending.
     ///
     /// # Errors
-    /// If there are more than [`MOST_PAIRS`].
+    /// [`Error::Parameter`] for more than [`MOST_PAIRS`].
     pub(crate) fn text_pairs(&self, joined: &[GroupPair]) -> Result<Vec<Pair>> {
         let leaders = |members: &[Document]| {
             let copies = members.chunk_by(|&a, &b| self.digest(a) == self.digest(b));
@@ -206,10 +213,10 @@ impl<'a> Groups<'a> {
         Groups { members, ..*self }.all_pairs(joined)
     }
 
-    /// Every pair of documents, ascending.
+    /// Every near pair of documents, ascending.
     ///
     /// # Errors
-    /// If there are more than [`MOST_PAIRS`].
+    /// [`Error::Parameter`] for more than [`MOST_PAIRS`].
     pub(crate) fn all_pairs(&self, joined: &[GroupPair]) -> Result<Vec<Pair>> {
         let count = self.count_pairs(joined);
         check_listed(count)?;
@@ -235,7 +242,7 @@ impl<'a> Groups<'a> {
         Ok(pairs)
     }
 
-    /// The clusters of groups that are each removed for another, or for themselves.
+    /// The clusters of documents, where `assigned` has, by group, the group that it is removed for, or itself.
     pub(crate) fn partition_of(&self, assigned: &[Group]) -> Partition {
         let mut partition = Partition::singletons(self.collection.len());
         for (members, &leader) in self.members.iter().zip(assigned) {
@@ -246,8 +253,8 @@ impl<'a> Groups<'a> {
         partition
     }
 
-    /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
-    /// says, those whose first document is the better one to keep being taken first.
+    /// The clusters of documents that near groups make. The documents of a group are in one cluster, and groups are
+    /// linked by `linkage`, those with the better leader first.
     ///
     /// Groups with reference documents stay, so pairs of them are left out, and each leads. They are taken first, so
     /// that nothing near one of them leads in a star. A pair is left out if, by `verification`, the worse of its groups
@@ -285,10 +292,10 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Checks that a list of this many pairs is not too long.
+/// Checks that a list of `pairs` pairs is not too long.
 ///
 /// # Errors
-/// If there are more than 2²⁸ pairs.
+/// [`Error::Parameter`] for more than 2²⁸ pairs.
 pub fn check_listed(pairs: u64) -> Result<()> {
     if pairs <= MOST_PAIRS {
         return Ok(());

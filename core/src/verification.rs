@@ -1,8 +1,8 @@
-//! Candidates checked beyond what brought them up: which pairs of texts are compared, and which of them pass.
+//! Verification of candidate pairs of sketches: it compares pairs of their texts, and keeps those that are near.
 //!
-//! Whether a compared pair passes depends on its two texts alone. Which pairs are compared depends on the
-//! candidates and on the texts, never on the order of documents, on shards or on threads: where there are too
-//! many, digests of the texts decide.
+//! The decision about a pair depends on its two texts alone. The choice of pairs depends on the candidates and on the
+//! texts, never on the order of documents, on shards or on threads. Where there are too many pairs, digests of the
+//! texts decide.
 
 use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
@@ -15,14 +15,14 @@ use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use rayon::prelude::*;
 
-/// The evidence by which the texts of a run can be compared.
+/// The sketches and features by which the texts of a run can be compared.
 pub struct Evidence<'a> {
     pub(crate) collection: &'a Collection,
     pub(crate) texts: &'a Texts,
-    /// By text, where sketches were made of kept features.
+    /// The sketches of each text, where they were made of kept features; otherwise empty.
     hashed: &'a [Option<Hashed>],
     two: &'a [Option<TwoSketches>],
-    /// The forms of the bits among these.
+    /// The forms of the bits in these sketches.
     forms: Forms,
     /// The weights of features, where something weighs them: the weigher, and by part and term the inverse document
     /// frequencies.
@@ -30,7 +30,8 @@ pub struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Whatever the collection keeps, and the sketches by text that were made of it, if any were.
+    /// The evidence of what `collection` keeps. `hashed` and `two` are the sketches of each text that were made of kept
+    /// features, or empty.
     pub(crate) fn new(
         collection: &'a Collection,
         texts: &'a Texts,
@@ -41,13 +42,13 @@ impl<'a> Evidence<'a> {
         Self { collection, texts, hashed, two, forms, weights: None }
     }
 
-    /// Adds the weights of features by this scheme.
+    /// Adds the weights of features, for [`Measure::Cosine`]. Without frequencies every feature counts as equally rare.
     pub(crate) fn weighed(mut self, weighting: Weighting, frequencies: Option<&Frequencies>) -> Self {
         self.weights = Some((Weigher::new(weighting), idf_by_part(self.collection, weighting, frequencies)));
         self
     }
 
-    /// The SimHash of a text.
+    /// The SimHash of a text with its weights; none if it has none.
     pub fn hashed(&self, text: Text) -> Option<&Hashed> {
         match self.hashed.get(text.index()) {
             Some(hashed) => hashed.as_ref(),
@@ -55,7 +56,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The hash of a text, with or without the weights behind it.
+    /// The 64 bits of a text's SimHash, with or without weights behind it; none if it has none.
     pub fn hash(&self, text: Text) -> Option<u64> {
         match self.hashed(text) {
             Some(hashed) => Some(hashed.hash),
@@ -63,7 +64,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Both sketches of a text.
+    /// The bits and keys of a text; none if it has none.
     pub(crate) fn two(&self, text: Text) -> Option<Two<'a>> {
         match self.two.get(text.index()) {
             Some(made) => made.as_ref().map(Two::from),
@@ -71,14 +72,13 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The bits of a text that tell how alike it is to another.
+    /// The bits of a text that estimate the Jaccard similarity; none if it has none.
     pub(crate) fn bits(&self, text: Text) -> Option<SetBits<'a>> {
         let words = self.two(text)?.bits;
         Some(SetBits { words, size: self.facts(text).features, forms: self.forms })
     }
 
-    /// The Hamming distance of the hashes of two texts with both sketches, which stand together for other
-    /// reasons than their hashes.
+    /// The Hamming distance of the hashes of two texts with bits and keys; none for other texts.
     fn distance(&self, a: Text, b: Text) -> Option<u32> {
         let (a, b) = (self.two(a)?, self.two(b)?);
         Some((a.hash ^ b.hash).count_ones())
@@ -89,18 +89,18 @@ impl<'a> Evidence<'a> {
         self.collection.facts(self.texts.first(text))
     }
 
-    /// A text, as a measure sees it.
+    /// A text as a measure sees it.
     pub(crate) fn compared(&self, text: Text) -> ComparedText<'_> {
         ComparedText { evidence: self, text, document: self.texts.first(text) }
     }
 
-    /// A text ready to be compared with many.
+    /// A text that is prepared for comparisons with many by a measure.
     pub(crate) fn anchor(&self, measure: Measure, text: Text) -> Anchor<ComparedText<'_>> {
         Anchor::new(measure, self.compared(text))
     }
 }
 
-/// The inverse document frequency of each term of each part of a collection.
+/// The inverse document frequency of each term of each part of a collection, by part and term.
 pub(crate) fn idf_by_part(
     collection: &Collection,
     weighting: Weighting,
@@ -162,40 +162,41 @@ impl ComparedDocument for ComparedText<'_> {
     }
 }
 
-/// Two texts that are near, with verification's measure.
+/// Two near texts, with their similarity by verification's measure.
 pub(crate) type TextPair = SimilarPair<Text>;
 
 /// The outcome of verification.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VerifiedPairs {
-    /// The pairs that passed, each once, ascending.
+    /// The near pairs, each once, ascending.
     pub pairs: Vec<TextPair>,
-    /// Comparisons made.
+    /// Number of comparisons.
     pub compared: u64,
-    /// Of these, below the threshold.
+    /// Number of compared pairs below the threshold.
     pub refused: u64,
-    /// Pairs not compared, because too many texts share a sketch.
+    /// Number of pairs that were not compared, because too many texts share a sketch.
     pub skipped: u64,
 }
 
-/// Texts of one sketch that all others of that sketch are compared with. Such texts are nearly always alike,
-/// so that the first of them stand for all.
+/// The number of texts of one sketch that all others of that sketch are compared with. Texts of one sketch are nearly
+/// always alike, so that the first ones represent all.
 pub(crate) const FIRST_REPRESENTATIVES: usize = 32;
 
-/// Texts of that sketch before it, in the order of digests, that each is compared with besides: few documents are near
-/// one that stays if all are near those alone that stand for them.
+/// The number of texts of that sketch before it, in the order of digests, that each text is compared with besides.
+/// With the first texts alone, few would be near a kept one.
 pub(crate) const WINDOW: usize = 16;
 
-/// Pairs of texts that are compared for two sketches.
+/// The most pairs of texts that are compared for a pair of sketches.
 pub(crate) const PAIRS_OF_TWO: usize = 16;
 
-/// Sketches whose texts are compared before what passed is put together.
+/// Sketches whose texts are compared before near pairs are put together.
 const AT_ONCE: usize = 1 << 10;
 
-/// Compares the texts of each sketch with each other, and those of two sketches of a candidate pair with
-/// each other, and keeps the pairs that pass. None if verification goes by the generator.
+/// Compares the texts of each sketch with each other, and those of the two sketches of each candidate pair, and keeps
+/// the near pairs. None if the settings have no verification. `groups` has the texts of each sketch, and `joined` the
+/// candidate pairs.
 ///
-/// Of a sketch with many texts, those with the least digests stand for the others. All are compared with the
+/// Of a sketch with many texts, those with the least digests represent the others. All are compared with the
 /// first [`FIRST_REPRESENTATIVES`] of them and the last [`WINDOW`] before them, and at most [`PAIRS_OF_TWO`] pairs are
 /// compared for two sketches.
 pub(crate) fn verification(
@@ -269,14 +270,14 @@ pub(crate) fn verification(
     Some(all)
 }
 
-/// The texts of a sketch, by their digests, that stand behind one and are compared with it.
+/// Of the texts of a sketch, in the order of digests, those behind the one at place `at` that are compared with it.
 pub(crate) fn behind<T>(texts: &[T], at: usize) -> &[T] {
     let rest = &texts[at + 1..];
     if at < FIRST_REPRESENTATIVES { rest } else { &rest[..rest.len().min(WINDOW)] }
 }
 
-/// The number of texts on either side that are compared with each other: at most [`PAIRS_OF_TWO`] pairs, and of either
-/// side at least the fourth part of the texts which that allows.
+/// The numbers of texts of two sketches, which have `first` and `second` texts, that are compared with each other: at
+/// most [`PAIRS_OF_TWO`] pairs.
 pub(crate) fn shares(first: usize, second: usize) -> [usize; 2] {
     const SIDE: usize = PAIRS_OF_TWO.isqrt();
     match (first.min(SIDE), second.min(SIDE)) {
