@@ -1,4 +1,4 @@
-//! Near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
+//! Finds the near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
 
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
@@ -69,7 +69,8 @@ pub struct Deduper {
     collection: Collection,
 }
 
-/// The facts that a run gets besides its settings.
+/// The facts about documents that a run gets besides its settings: URLs, scores, sources and the reference set. It also
+/// has the receiver of progress.
 ///
 /// ```
 /// use simflip_core::dedup::{Context, Progress, Step};
@@ -102,32 +103,37 @@ pub struct Context<'a> {
     first_reference: usize,
 }
 
-/// Bytes that a pair takes at most: before it is verified, or while near ones make clusters and are listed.
+/// The most bytes of memory that a pair takes in a run: before it is verified, or while near pairs are made clusters
+/// and listed.
 #[doc(hidden)]
 pub const PAIR_BYTES: u64 = 44;
 
 impl<'a> Context<'a> {
-    /// The URL of a document, for [`Keep::ShortestUrl`], none for a document without; and the receiver of progress.
+    /// A context without scores, sources and a reference set. `url` gives the URL of a document, or none, for
+    /// [`Keep::ShortestUrl`] and among equals by other rules. `progress` hears of the steps of the run.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
         Self { url, progress, score: &|_| None, source: &|_| 0, first_reference: usize::MAX }
     }
 
-    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none and NaN come last.
+    /// Adds the scores of documents, for [`Keep::Score`] and [`Keep::InputOrder`]: the highest is kept. None and NaN
+    /// come last.
     pub fn scored(self, score: &'a (dyn Fn(Document) -> Option<f64> + Sync)) -> Self {
         Self { score, ..self }
     }
 
-    /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
+    /// Adds the numbers of documents' sources, for [`Quota::each`](crate::clusters::Quota::each): documents with the
+    /// same number have the same source.
     pub fn from_sources(self, source: &'a (dyn Fn(Document) -> u64 + Sync)) -> Self {
         Self { source, ..self }
     }
 
-    /// Documents from this number on are the reference set: new ones are compared with them, and all of them stay.
+    /// Makes the documents from number `first_reference` on the reference set. New documents are compared with them,
+    /// and all of them are kept.
     ///
-    /// A new document that has the text of a reference document, or is near one, goes. With [`Linkage::Connected`] so
-    /// does each that hangs together with such; with the other linkages what is left is linked among itself. Where
-    /// containment decides, a reference document that holds too little of a new one does not remove it.
-    /// Pairs of reference documents are not listed, and clusters of them alone are none.
+    /// A new document that has the text of a reference document, or is near one, is removed. With
+    /// [`Linkage::Connected`] each one that is connected with such a document is removed, too. With the other linkage
+    /// the remaining documents are linked among themselves. Where containment decides, a reference document that holds
+    /// too little of a new one does not remove it. Pairs and clusters of reference documents alone are left out.
     ///
     /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
     pub fn against(self, first_reference: usize) -> Self {
@@ -142,7 +148,7 @@ impl Default for Context<'_> {
 }
 
 impl Deduper {
-    /// A deduper of no documents yet.
+    /// A deduper without documents.
     ///
     /// # Errors
     /// [`Error::Parameter`] for settings that have no meaning.
@@ -150,11 +156,11 @@ impl Deduper {
         Self::with_frequencies(settings, None)
     }
 
-    /// Prepares a run with document frequencies counted before, which weigh features instead of those of the documents
-    /// themselves.
+    /// A deduper without documents that weighs features by document frequencies that were counted before. None stands
+    /// for the frequencies of the documents themselves.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and if the frequencies are of other features.
+    /// As [`new`](Self::new), and if the frequencies are of another kind of features.
     pub fn with_frequencies(settings: Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         settings.check()?;
         if let Some(known) = &frequencies {
@@ -165,7 +171,7 @@ impl Deduper {
         Ok(Self { settings, frequencies, collection })
     }
 
-    /// Adds a text.
+    /// Adds a document by its text, and gives its number.
     ///
     /// # Panics
     /// If there are 2³² documents already.
@@ -173,7 +179,7 @@ impl Deduper {
         self.collection.push(text)
     }
 
-    /// Adds texts, on all threads of rayon's pool.
+    /// Adds a document for each text, in order, on all threads of rayon's pool.
     ///
     /// # Panics
     /// If there are more than 2³² documents.
@@ -194,11 +200,11 @@ impl Deduper {
         }
     }
 
-    /// Adds a document by its sketch.
+    /// Adds a document by its sketch, and gives its number.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if it is no sketch of these settings' kind and length,
-    /// or the settings look at features, which a sketch does not have.
+    /// [`Error::Parameter`] if the sketch is not of these settings' kind and length, or the settings look at features,
+    /// which a sketch does not have.
     ///
     /// # Panics
     /// If there are 2³² documents already.
@@ -209,7 +215,7 @@ impl Deduper {
     /// Adds the documents of another deduper behind those of this one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if its sketches are of another kind.
+    /// [`Error::Parameter`] if its sketches are of another kind, or its `min_features` differ.
     pub fn merge(&mut self, other: Self) -> Result<()> {
         if self.settings.min_features != other.settings.min_features {
             let expected = format!("{} as in the other part", self.settings.min_features);
@@ -229,16 +235,16 @@ impl Deduper {
         self.collection.is_empty()
     }
 
-    /// Finds the near-duplicates.
+    /// Finds the near-duplicates among all documents added so far.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if an index cannot be built with these settings, or all
-    /// pairs are to be listed and there are too many.
+    /// [`Error::Parameter`] if an index cannot be built with these settings, or all pairs are to be listed and there
+    /// are too many.
     pub fn run(&self) -> Result<Outcome> {
         self.run_with(&Context::default())
     }
 
-    /// Runs with further facts.
+    /// [`run`](Self::run) with further facts about documents.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -249,7 +255,7 @@ impl Deduper {
     }
 }
 
-/// The outcome in numbers.
+/// The outcome of a run in numbers.
 ///
 /// ```
 /// use simflip_core::dedup::{PairKind, Outcome, Pair, Ran, Searched, Verified};
@@ -270,40 +276,43 @@ impl Deduper {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// Documents, those of the reference set among them.
+    /// Number of documents, those of the reference set among them.
     pub documents: usize,
-    /// The number of new documents, which come first; the others are the reference set, see [`Context::against`]. All
-    /// are new if nothing else was asked for.
+    /// Number of new documents, which come first; the others are the reference set ([`Context::against`]). Without one,
+    /// all are new.
     pub new: usize,
-    /// Distinct texts.
+    /// Number of distinct texts.
     pub texts: usize,
-    /// New documents whose very text another document has that stays, new or of the reference set.
+    /// Number of new documents that are removed as exact duplicates. Of the new documents with a text one does not
+    /// count, unless a reference document has the text. Documents that a quota keeps do not count.
     pub exact_duplicates: usize,
-    /// New documents with too few features for a sketch, which are compared by their exact text alone.
+    /// Number of new documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
-    /// Near pairs, ascending: every copy of a text with the copy that leads. Without verification, every
-    /// text of a sketch with the text that leads; and the leaders of what is near. All pairs of
-    /// documents, if the settings say so.
+    /// Near pairs, ascending, that connect the documents of each cluster: every copy of a text with its best copy, and
+    /// the best copies of near texts. Without verification, every text of a sketch is paired with the best text. All
+    /// near pairs of documents, if [`Settings::all_pairs`] is true.
     pub pairs: Vec<Pair>,
-    /// Pairs of documents that are near, listed or not.
+    /// Number of near pairs of documents that the run found, listed or not.
     pub pairs_found: u64,
     /// Clusters of two documents or more, in order of their first documents, documents ascending.
     #[doc(hidden)]
     pub clusters: Lists<Cluster, Document>,
-    /// The document of each cluster that stays: a reference document, if there is one. All others of these stay, too.
+    /// The kept document of each cluster, in the order of clusters: a reference document, if there is one. Other
+    /// reference documents are kept, too.
     pub representatives: Vec<Document>,
-    /// New documents that stay besides, by [`Settings::quota`], ascending.
+    /// New documents that are kept besides by [`Settings::quota`], ascending.
     pub also: Vec<Document>,
-    /// The cost of the search, and the number of pairs that it found.
+    /// The search that ran, and its cost.
     pub searched: Searched,
     /// The counts of verification; none where nothing was verified.
     pub verified: Option<Verified>,
-    /// The estimate of recall, measured on a sample; none without both sketches.
+    /// The estimate of recall, measured on a sample; none for settings whose recall cannot be estimated, such as those
+    /// without bits, and where no document can be sampled.
     pub recall_estimate: Option<RecallEstimate>,
-    /// The similarities of each cluster's documents to the one that stays, in the order of clusters.
+    /// The similarities of each cluster's documents with its kept one, in the order of clusters.
     #[doc(hidden)]
     pub cohesion: Vec<Cohesion>,
-    /// The measure of [`cohesion`](Self::cohesion), and the value below which documents are unlike.
+    /// The measure of [`cohesion`](Self::cohesion), and the floor: the similarity below which documents are unlike.
     #[doc(hidden)]
     pub cohesion_by: (Measure, f64),
 }
@@ -312,11 +321,11 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Verified {
-    /// Pairs of texts that were compared.
+    /// Number of pairs of texts that were compared; with keys a pair counts in each band.
     pub compared: u64,
-    /// Of these, below the threshold.
+    /// Number of compared pairs below the threshold.
     pub refused: u64,
-    /// Pairs of texts that were not compared, because too many share a sketch.
+    /// Number of pairs of texts that were not compared, because too many share a sketch; 0 with keys.
     pub skipped: u64,
 }
 
@@ -326,40 +335,41 @@ impl From<Statistics> for Verified {
     }
 }
 
-/// The similarities of a cluster's documents to the one that stays.
+/// A summary of the similarities of a cluster's documents with its kept document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[doc(hidden)]
 pub struct Cohesion {
-    /// The lowest similarity with it.
+    /// The lowest similarity.
     pub lowest: f32,
-    /// The median similarity with it.
+    /// The median similarity.
     pub median: f32,
-    /// The document that is least like it.
+    /// The document with the lowest similarity.
     pub farthest: Document,
-    /// Documents whose similarity with it is below the floor.
+    /// Number of documents whose similarity is below the floor ([`Outcome::cohesion_by`]).
     pub unlike: u64,
-    /// The features of the texts that were removed for it, and how many of these it lacks.
+    /// The features of the texts that were removed for the kept document, and the number of them that it lacks.
     pub lost: Lost,
 }
 
-/// The features of removed texts, and how many of them the documents that are kept for these lack.
+/// The features of removed texts, and the number of them that the documents lack that these are removed for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[doc(hidden)]
 pub struct Lost {
-    /// Distinct features of each removed text, summed.
+    /// Number of distinct features of each removed text, summed.
     pub features: u64,
-    /// Of these, features that the document kept for the text does not have, as its similarity tells.
+    /// Number of these features that the kept document does not have, computed from its similarity.
     pub missing: u64,
 }
 
 impl Lost {
-    /// True if a measure tells how many features two documents share.
+    /// True if the number of features that two documents share follows from a measure.
     pub fn is_measured_by(measure: Measure) -> bool {
         matches!(measure, Measure::Estimate | Measure::Jaccard | Measure::Containment)
     }
 
-    /// The loss of a removed text whose kept document has this similarity with it; the sizes are in features.
+    /// The loss of a removed text, by the similarity with the kept document and the numbers of distinct features of
+    /// both.
     pub fn of(measure: Measure, similarity: f32, [removed, kept]: [u32; 2]) -> Self {
         let (alike, a, b) = (f64::from(similarity), f64::from(removed), f64::from(kept));
         let shared = match measure {
@@ -378,7 +388,7 @@ impl Lost {
 }
 
 impl Pair {
-    /// Both documents, the earlier one first.
+    /// Both documents, the one with the lesser number first.
     #[doc(hidden)]
     pub fn documents(&self) -> [Document; 2] {
         [self.a, self.b]
@@ -386,7 +396,7 @@ impl Pair {
 }
 
 impl Outcome {
-    /// Says of each document whether it is kept.
+    /// A list by document, true for each that is kept, reference documents among them.
     #[doc(hidden)]
     pub fn kept_mask(&self) -> Vec<bool> {
         let mut is_kept = vec![true; self.documents];
@@ -401,20 +411,20 @@ impl Outcome {
         self.clusters.iter()
     }
 
-    /// The new documents that stay, ascending.
+    /// The new documents that are kept, ascending.
     pub fn kept(&self) -> impl Iterator<Item = Document> {
         let is_kept = self.kept_mask();
         Document::all(self.new).filter(move |document| is_kept[document.index()])
     }
 
-    /// True if a new document stays by the quota, besides the best of its cluster.
+    /// True if a new document is kept by the quota, besides the representative of its cluster.
     #[doc(hidden)]
     pub fn is_also_kept(&self, document: Document) -> bool {
         self.also.binary_search(&document).is_ok()
     }
 
-    /// The document that stays in the place of a member of a cluster: itself, if it stays by the quota, or else the
-    /// best one.
+    /// The kept document that represents a member of a cluster: the member itself if it is kept by the quota, or else
+    /// the representative of the cluster.
     #[doc(hidden)]
     pub fn representative_of(&self, cluster: Cluster, member: Document) -> Document {
         match self.is_also_kept(member) {
@@ -429,7 +439,7 @@ impl Outcome {
         document.index() >= self.new
     }
 
-    /// Number of new documents that can go.
+    /// Number of new documents that are removed.
     pub fn removed(&self) -> usize {
         let new = |documents: &[Document]| {
             documents.iter().filter(|&&document| !self.is_reference(document)).count()
@@ -438,8 +448,8 @@ impl Outcome {
     }
 }
 
-/// Documents grouped by text, with whatever sketches had to be made of counted features: what runs of several
-/// settings over the same documents share.
+/// Documents grouped by text, with the sketches that had to be made of counted features. Runs of several settings over
+/// the same documents share it.
 #[doc(hidden)]
 pub struct Prepared<'a> {
     texts: Texts,
@@ -450,8 +460,8 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Groups documents by text, and makes what the settings' sketches and verification need. Where weights depend
-    /// on document frequencies and none are given, those of the documents are counted.
+    /// Groups documents by text, and makes the SimHashes, or bits and keys, of these settings if the collection keeps
+    /// features. Where weights depend on document frequencies and none are given, those of the documents are counted.
     pub fn new(
         collection: &'a Collection,
         settings: &Settings,
@@ -474,7 +484,7 @@ impl<'a> Prepared<'a> {
         prepared
     }
 
-    /// Makes SimHashes of kept features, if that is what was kept.
+    /// Makes SimHashes of kept features; does nothing if the collection keeps sketches.
     pub fn hash(&mut self, weighting: Weighting, progress: &dyn Progress) {
         let Self { texts, collection, frequencies, .. } = &*self;
         if collection.keeping() != Keeping::Features {
@@ -491,7 +501,7 @@ impl<'a> Prepared<'a> {
         });
     }
 
-    /// Makes both sketches of kept features, if that is what was kept.
+    /// Makes bits, keys and hash of kept features; does nothing if the collection keeps sketches.
     pub fn sketch_both(&mut self, settings: &Settings, progress: &dyn Progress) {
         let Self { texts, collection, .. } = &*self;
         if collection.keeping() != Keeping::Features {
@@ -514,12 +524,12 @@ impl<'a> Prepared<'a> {
         &self.texts
     }
 
-    /// The document frequencies that weights depend on, if any do.
+    /// The document frequencies that were given or counted, if any.
     pub fn frequencies(&self) -> Option<&Arc<Frequencies>> {
         self.frequencies.as_ref()
     }
 
-    /// The evidence by which texts are compared, for a measure of these settings.
+    /// The evidence by which texts are compared, with weights for the verification of these settings.
     pub fn evidence(&self, settings: &Settings) -> Evidence<'_> {
         let forms = settings.sketches.forms();
         let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, forms);
@@ -531,7 +541,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Searches as the settings say, and drops the candidates: for measuring the time that it takes.
+    /// Runs the search of these settings, and drops the candidates: for measuring its time. With keys the search
+    /// compares documents as well.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -545,9 +556,10 @@ impl<'a> Prepared<'a> {
         Ok(generator::generate(settings, &evidence, progress)?.searched)
     }
 
-    /// Recall of these near pairs among all pairs from a Jaccard coefficient on. Coefficients are counted on the
-    /// features of a sample of texts and of all others; of few texts, all are the sample. None unless features and
-    /// [both sketches](Self::sketch_both) are there: bits show which coefficients need not be counted.
+    /// The recall of `pairs` among all pairs with a Jaccard similarity of at least `similarity`. Jaccard similarities
+    /// are counted on the features of a sample of texts and of all others; of few texts, all are the sample. None
+    /// unless features and [both sketches](Self::sketch_both) are there: bits show which similarities need not be
+    /// counted.
     pub fn counted_recall(
         &self,
         similarity: f64,
@@ -569,10 +581,10 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Runs the generator and verifies its pairs.
+    /// Runs the generator of these settings, and verifies its candidates.
     ///
     /// # Errors
-    /// If an index cannot be built with these settings.
+    /// [`Error::Parameter`] if an index cannot be built with these settings.
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let collection = self.collection;
         let keep = &settings.keep;
@@ -757,18 +769,18 @@ fn has_keys(settings: &Settings) -> bool {
     settings.generator == Generator::Keys || settings.block_tables().is_some()
 }
 
-/// Near pairs of documents that stand together as groups.
+/// The near pairs of a run, of groups of documents, and the counts.
 struct Pairs<'a> {
     groups: Groups<'a>,
     joined: Vec<GroupPair>,
-    /// The group that each is removed for, itself if it is kept; none where linkage decides.
+    /// By group, the group that it is removed for, or itself if it is kept; none where linkage decides.
     assigned: Option<Vec<Group>>,
     searched: Searched,
     verified: Option<Verified>,
     recall_estimate: Option<RecallEstimate>,
 }
 
-/// The order in which texts are kept. Where it is that of texts, as mostly, there are no lists.
+/// Keep order of texts. Where it is the order of texts, as mostly, the lists are empty.
 struct KeepOrder {
     texts: usize,
     /// The text of each rank.
@@ -778,7 +790,7 @@ struct KeepOrder {
 }
 
 impl KeepOrder {
-    /// The order of so many texts.
+    /// The order of `texts` texts by `compare`, the lesser one first.
     fn new(texts: usize, compare: impl Fn(Text, Text) -> Ordering + Sync) -> Self {
         let (mut order, mut ranks) = (Vec::new(), Vec::new());
         if !Text::all(texts).is_sorted_by(|&a, &b| compare(a, b).is_le()) {
@@ -805,16 +817,16 @@ impl KeepOrder {
     }
 }
 
-/// Texts with keys, by rank.
+/// The texts of a run in memory with their keys, by rank.
 struct InMemory<'a> {
     evidence: &'a Evidence<'a>,
-    /// Where documents have SimHashes: the keys of each, so many behind one another.
+    /// The keys of each text in block-permuted tables, `tables` for each, where texts have SimHashes; otherwise empty.
     keys: Vec<u32>,
     tables: usize,
     order: KeepOrder,
     /// Texts that are compared with others.
     compared: Bits,
-    /// Texts of reference documents.
+    /// Number of texts that reference documents have, which come first.
     reference: u32,
 }
 
@@ -969,8 +981,8 @@ impl buckets::SketchSource for &InMemory<'_> {
     }
 }
 
-/// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order: of the
-/// same size, so that they take the place of those in memory.
+/// Turns near pairs of texts or slots into pairs of the groups with the same numbers. Both are of one size, so that the
+/// list needs no more memory.
 fn group_pairs<K: Id>(pairs: Vec<SimilarPair<K>>) -> Vec<GroupPair> {
     let group = |id: K| Group::new(id.number());
     let pair = |SimilarPair { a, b, distance, similarity }: SimilarPair<K>| SimilarPair {
@@ -995,19 +1007,19 @@ pub struct Found<'p> {
 }
 
 impl Found<'_> {
-    /// Every pair of different texts, each text by the copy that leads, ascending.
+    /// Every near pair of different texts, each text by its best copy, ascending.
     ///
     /// # Errors
-    /// If there are too many to list.
+    /// [`Error::Parameter`] if there are too many to list.
     pub fn text_pairs(&self) -> Result<Vec<Pair>> {
         let Pairs { groups, joined, .. } = &self.pairs;
         run(self.progress, Step::Pairs, joined.len(), |_| groups.text_pairs(joined))
     }
 
-    /// Lists pairs, and makes clusters of them.
+    /// Makes clusters of the near pairs, and lists pairs as the settings say.
     ///
     /// # Errors
-    /// If all pairs are to be listed and there are too many.
+    /// [`Error::Parameter`] if all pairs are to be listed and there are too many.
     pub fn outcome(self) -> Result<Outcome> {
         let all_pairs = self.settings.all_pairs;
         self.listing(|groups, joined| match all_pairs {
@@ -1016,10 +1028,10 @@ impl Found<'_> {
         })
     }
 
-    /// The outcome with [`text_pairs`](Self::text_pairs) listed, and no pair of copies.
+    /// The outcome with [`text_pairs`](Self::text_pairs) listed, and so without pairs of exact duplicates.
     ///
     /// # Errors
-    /// If there are too many to list.
+    /// [`Error::Parameter`] if there are too many to list.
     pub fn outcome_of_texts(self) -> Result<Outcome> {
         self.listing(|groups, joined| groups.text_pairs(joined))
     }
@@ -1151,7 +1163,8 @@ impl Found<'_> {
 }
 
 impl Cohesion {
-    /// Summarises the similarities of a cluster's documents with the one that is kept.
+    /// Summarises the similarities of a cluster's documents with the kept one; those below `floor` are unlike it. The
+    /// loss is left at 0. Without documents all is 0.
     pub fn of(mut similarities: Vec<(f32, Document)>, floor: f32) -> Self {
         similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let Some(&(lowest, farthest)) = similarities.first() else { return Self::default() };

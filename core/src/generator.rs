@@ -79,12 +79,12 @@ pub struct Searched {
 pub enum Ran {
     /// An exact join of all hashes within `distance` bits.
     Join {
-        /// h, in bits.
+        /// h: the largest distance of a pair, in bits.
         distance: u32,
     },
     /// Queries of an index that probes.
     Probing {
-        /// h, in bits.
+        /// h: the largest distance of a pair, in bits.
         distance: u32,
         /// Number of tables.
         tables: u32,
@@ -99,14 +99,14 @@ pub enum Ran {
     },
     /// Queries of block-permuted tables, exact.
     Bphs {
-        /// h, in bits.
+        /// h: the largest distance of a pair, in bits.
         distance: u32,
         /// Number of tables.
         tables: u32,
     },
     /// Hashes looked up by bands of their bits: exact if there are more bands than `distance` bits.
     HashBands {
-        /// h, in bits.
+        /// h: the largest distance of a pair, in bits.
         distance: u32,
         /// The bands, `rows` being bits.
         banding: Banding,

@@ -48,7 +48,7 @@ pub(crate) type GroupPair = SimilarPair<Group>;
 /// Orders two documents: the lesser one is the better one to keep.
 pub(crate) type Better<'a> = &'a (dyn Fn(Document, Document) -> Ordering + Sync);
 
-/// All documents of a run, in groups. [`Group`] numbers them in the order of texts or of slots.
+/// All documents of a run, in groups, numbered in the order of texts, or of slots with unsketched texts behind.
 pub(crate) struct Groups<'a> {
     collection: &'a Collection,
     /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep

@@ -1,6 +1,9 @@
 //! Has this page been seen before, or one that is near it? The question of a crawler, asked document by document of an
 //! index that grows and shrinks.
 //!
+//! An index finds documents in one of two ways: by *keys*, the band hashes of both sketches, or by *hashes*, SimHashes
+//! that a dial searches. Documents with the same SimHash share a *slot* there.
+//!
 //! What a run over all documents ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same keys,
 //! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
 //! such a run finds between a document and those before it. Where buckets are capped the two differ: the run looks at
@@ -63,22 +66,22 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The documents of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
-/// removed is given again.
+/// An index of documents, by their sketches. Documents are numbered from 0; the number of a removed document is given
+/// again.
 #[derive(Clone, Debug)]
 pub struct Index {
     settings: Settings,
-    /// The digest of every document, by document.
+    /// The digest of every document's text, by document.
     digests: Vec<u128>,
     features: Vec<u32>,
     /// The numbers of documents that are stored; those of the others are free.
     stored: Bits,
-    /// The number of documents that were stored before each; nothing as long as no number was given again, when it is
-    /// the number.
+    /// The number of documents that were stored before each. It is empty until a number is given again; until then that
+    /// number is the document's.
     born: Vec<u64>,
-    /// Documents stored so far, those that are gone as well.
+    /// Number of documents stored so far, removed ones among them.
     births: u64,
-    /// By hashes of digests.
+    /// Documents by hashes of digests.
     by_digest: BucketTable,
     free: Vec<u32>,
     generator: Grown,
@@ -185,38 +188,40 @@ impl SlotDocuments {
     }
 }
 
-/// The answer of an index about a document.
+/// The answer of an index about a document that it is asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The document with the same text, byte for byte. If there is one, others are not looked for.
+    /// The stored document with the same text, byte for byte. If there is one, [`Index::ask`] looks for no others.
     pub same: Option<Document>,
-    /// The documents near it, the most similar first, and of equally similar ones the one stored first.
+    /// The stored documents near it: the most similar first, of equally similar ones the one of less distance, and then
+    /// the one stored first.
     pub near: Vec<NearDuplicate>,
-    /// Documents that it was compared with.
+    /// Number of stored documents that it was compared with.
     pub compared: u64,
-    /// Entries of keys that were passed over, as thousands of documents share the key: `near` may be longer then.
+    /// Number of entries of keys, or of documents with near hashes, that were passed over because there are too many.
+    /// If it is not 0, `near` may lack documents.
     pub passed_over: u64,
 }
 
-/// A document near another.
+/// A stored document near the one that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NearDuplicate {
     /// The stored document.
     pub document: Document,
     /// Bits in which the SimHashes differ, 0 to 64.
     pub distance: u32,
-    /// Verification's measure, 0 to 1; without verification, cos(π·distance/64).
+    /// The similarity by verification's measure, at most 1; without verification, cos(π·distance/64).
     pub similarity: f32,
 }
 
-/// Different hashes that an index is laid out for at the least.
+/// The fewest distinct hashes that an index is laid out for.
 const FEWEST_EXPECTED: usize = 1 << 20;
 
-/// Different hashes from which on the number of probes is measured; fewer are searched with all probes.
+/// The number of distinct hashes from which on the number of probes is measured; fewer are searched with all probes.
 const FEWEST_MEASURED: usize = 4096;
 
-/// Documents that are verified for one question to an index of hashes: the nearest ones.
+/// The most documents that are verified for one question to an index of hashes: the nearest ones.
 const MOST_VERIFIED: usize = 4096;
 
 impl Index {
@@ -279,12 +284,12 @@ impl Index {
         self.numbers() - self.free.len()
     }
 
-    /// True if a document is stored.
+    /// True if the document of this number is stored.
     pub fn contains(&self, document: Document) -> bool {
         self.stored.get(u64::from(document.number()))
     }
 
-    /// The answer about a document.
+    /// The answer about a document, which is not stored by that.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length.
@@ -297,7 +302,8 @@ impl Index {
         }
     }
 
-    /// Stores a document, and gives its number; that of an earlier document with the same text if there is one.
+    /// Stores a document, and gives its number. If a document with the same text is stored, it gives the number of that
+    /// one and stores nothing.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
@@ -305,8 +311,8 @@ impl Index {
         self.restore(&sketch.facts, Some(&sketch.value))
     }
 
-    /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
-    /// many went. With keys the work is linear in the whole index.
+    /// Removes documents, and all that is kept of them. Numbers that are not stored are passed over. Gives the number
+    /// of removed documents. With keys the work is linear in the whole index.
     pub fn remove(&mut self, documents: &[Document]) -> usize {
         self.remove_by_keys(documents.iter().map(|&document| (document, &[][..])))
     }
@@ -314,7 +320,7 @@ impl Index {
 
 #[doc(hidden)]
 impl Index {
-    /// The settings.
+    /// The settings that the index was made with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -324,7 +330,7 @@ impl Index {
         self.len() == 0
     }
 
-    /// The documents that are stored, in the order in which they came.
+    /// The stored documents, in the order in which they were stored.
     pub fn documents(&self) -> Vec<Document> {
         let mut documents: Vec<Document> =
             Document::all(self.numbers()).filter(|&document| self.contains(document)).collect();
@@ -334,8 +340,8 @@ impl Index {
         documents
     }
 
-    /// The documents of these numbers that are stored, in the order of their numbers, each with how many documents had
-    /// been stored before it: [`documents`](Self::documents) some at a time.
+    /// The stored documents among these numbers, ascending, each with the number of documents that had been stored
+    /// before it. It gives [`documents`](Self::documents) some at a time.
     pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
         let numbers = numbers.start.min(self.numbers())..numbers.end.min(self.numbers());
         let documents = numbers.map(|number| Document(number as u32));
@@ -348,23 +354,23 @@ impl Index {
         self.born.get(document.index()).copied().unwrap_or(u64::from(document.number()))
     }
 
-    /// The number that no document has reached yet.
+    /// The number below which all document numbers are that were ever given.
     pub fn numbers(&self) -> usize {
         self.digests.len()
     }
 
-    /// The digest of a stored document's text.
+    /// The digest of a document's text; none if the document is not stored.
     pub fn digest(&self, document: Document) -> Option<u128> {
         self.contains(document).then(|| self.digests[document.index()])
     }
 
-    /// The document with a text, by the text's digest.
+    /// The stored document with a text, by the text's digest; none if no document has it.
     pub fn find(&self, digest: u128) -> Option<Document> {
         let found = self.by_digest.get(digest_hash(digest));
         found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
     }
 
-    /// True if there is a sketch of a document: it is stored and has enough features.
+    /// True if a document is stored with a sketch, as it has enough features.
     pub fn is_sketched(&self, document: Document) -> bool {
         match &self.generator {
             Grown::Keys(by_keys) => by_keys.lsh.contains(document.number()),
@@ -372,9 +378,10 @@ impl Index {
         }
     }
 
-    /// The stored parts of a document: the digest of its text, its number of features, and its sketch, unless these are
-    /// too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that documents
-    /// are found by: for them, all of the index is gone through.
+    /// The stored parts of a document; none if it is not stored. They are the digest of its text, its number of
+    /// features, and its sketch, or none if the features are too few for one. The length of the text is not kept, and 0
+    /// here. With keys the work is linear in the whole index, as keys are kept only in the tables that documents are
+    /// found by.
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
             return None;
@@ -391,7 +398,8 @@ impl Index {
         Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
-    /// The documents near a document, also where there is one with the same text, which is then among them.
+    /// The answer about a document as [`ask`](Self::ask) gives it, but without `same`: a document with the same text is
+    /// among those near.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -414,7 +422,8 @@ impl Index {
         Ok(answer)
     }
 
-    /// Stores a document again from the parts that [`kept`](Self::kept) gives.
+    /// Stores a document from the parts that [`kept`](Self::kept) gives, and gives its number, as [`add`](Self::add)
+    /// does.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -453,10 +462,10 @@ impl Index {
         Ok(Document(document))
     }
 
-    /// Stores many documents at once in an index that was empty, in their order: documents are numbered from 0. Its
-    /// [tables](Self::tables) are those that were stored, or else are made from the documents' keys. Gives `false` if
-    /// it is not empty, if two documents have the same text, if columns are of other settings, or if tables are not of
-    /// so many documents. Then nothing is stored, and documents are to be [restored](Self::restore) one by one.
+    /// Stores many documents at once in an index that never had one, in their order: documents are numbered from 0. The
+    /// [tables](Self::tables) of the index are `stored`, or else are made from the documents' keys. False if the index
+    /// had documents, two documents have the same text, the columns are of other settings, or the tables do not fit
+    /// them. Then nothing is stored, and the caller has to [restore](Self::restore) the documents one by one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ documents or more.
@@ -502,8 +511,8 @@ impl Index {
         Ok(true)
     }
 
-    /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a document; none
-    /// in an index of hashes.
+    /// Number of tables whose [`entries`](Self::entries) can be stored: table 0 of digests, and one for each key of a
+    /// document. It is 0 for an index of hashes.
     pub fn tables(&self) -> usize {
         match &self.generator {
             Grown::Keys(by_keys) => 1 + by_keys.lsh.bands(),
@@ -511,9 +520,10 @@ impl Index {
         }
     }
 
-    /// Appends some of a table's entries, in their order: of each the mixed key in the upper half and the document in
-    /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives
-    /// the mixed key to go on with; documents may be added between one call and the next, and none be removed.
+    /// Appends some of a table's entries to `entries`, ascending: in the upper half of each is the mixed key, and in
+    /// the lower half the document. They begin at the mixed key `from`, 0 at first, and are at least `most`, or all
+    /// that are left. Gives the mixed key of the next call, or none after the last entry. Between calls documents may
+    /// be added, but not removed.
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.generator, table.checked_sub(1)) {
             (_, None) => &self.by_digest,
@@ -523,8 +533,9 @@ impl Index {
         table.entries(from, most, entries)
     }
 
-    /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
-    /// in the documents that go. Other sketches than the stored ones cost time and nothing else.
+    /// Removes documents whose sketches the caller knows, as [`kept`](Self::kept) gives them, and gives the number of
+    /// removed documents. The work is then linear in their number. Sketches other than the stored ones cost time and
+    /// nothing else.
     pub fn remove_known(&mut self, documents: &[(Document, Option<SketchValue>)]) -> usize {
         self.remove_by_keys(documents.iter().map(|(document, value)| match value {
             Some(SketchValue::Both(two)) => (*document, &two.keys[..]),
@@ -563,16 +574,17 @@ impl Index {
         count
     }
 
-    /// Lays an index of hashes out anew, as is worth while after many were put into it: its keys are chosen by
-    /// what is stored, and what was removed leaves no trace. Answers stay the same.
+    /// Builds the dial of an index of hashes anew, as is worth while after many were added. Hashes without documents
+    /// are dropped. Where all probes are made, the stored hashes choose the key bits. Answers stay the same. An index
+    /// of keys does not change.
     pub fn lay_out(&mut self) {
         if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.forget_empty();
         }
     }
 
-    /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
-    /// themselves. The room that columns have for more documents has not been touched, and is not counted.
+    /// Bytes that the index takes in memory, and bytes of the sketches among them. The room of lists for more documents
+    /// has not been touched, and is not counted.
     pub fn bytes(&self) -> (usize, usize) {
         let (generator, sketches) = match &self.generator {
             Grown::Keys(ByKeys { lsh, hashes, bits, words }) => {
@@ -592,7 +604,7 @@ impl Index {
         (generator + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
-    /// The number of stored documents that a document unrelated to all of them is called near, on average. For both
+    /// The average number of stored documents that are called near to a document unrelated to all of them. For both
     /// sketches it is their number times the probability that a key and enough bits are equal by chance. For hashes it
     /// is their number times the probability that a hash lies within the distance, before verification.
     pub fn expected_by_chance(&self) -> f64 {
@@ -613,7 +625,8 @@ impl Index {
         }
     }
 
-    /// The recall of an index that makes some probes, as it was measured last; none where it makes all.
+    /// The last measurement of the number of probes that the wanted recall takes. None for an index of keys, for a
+    /// recall other than [`Recall::AtLeast`], and before the first measurement.
     pub fn measured(&self) -> Option<&Calibration> {
         match &self.generator {
             Grown::Hashes(by_hashes) => by_hashes.measured.as_ref(),
@@ -621,7 +634,7 @@ impl Index {
         }
     }
 
-    /// Checks that a sketch is one of the settings', and gives it where the document has features enough.
+    /// Checks that a sketch is of the settings' kind, and gives it; none if there is none or the features are too few.
     fn fitting<'a>(&self, facts: &Facts, value: Option<&'a SketchValue>) -> Result<Option<&'a SketchValue>> {
         let Some(value) = value else { return Ok(None) };
         let fits = match (&self.generator, self.settings.sketches, value) {
@@ -641,7 +654,7 @@ impl Index {
         Ok((facts.features as usize >= self.settings.min_features.max(1)).then_some(value))
     }
 
-    /// The measure of verification and its threshold, unless there is none.
+    /// The measure of verification and its threshold; none without verification.
     fn verified(&self) -> Option<(Measure, f32)> {
         let verification = self.settings.verification;
         verification.measure().zip(verification.threshold().map(|threshold| threshold as f32))
@@ -706,7 +719,7 @@ impl Index {
     }
 }
 
-/// Documents by the digests of their texts; none if two have the same, or if the table that was stored is of others.
+/// The table of documents by the digests of their texts; none if two have the same, or the stored table does not fit.
 fn by_digest(digests: &[u128], stored: Option<&dyn StoredTables>) -> Option<BucketTable> {
     let table = match stored {
         Some(stored) => stored::table(stored, 0, digests.len(), digests.len())?,
@@ -721,7 +734,7 @@ fn by_digest(digests: &[u128], stored: Option<&dyn StoredTables>) -> Option<Buck
     alone.then_some(table)
 }
 
-/// Makes a list as long as is wanted, with room for an eighth more: doubling would take twice the memory.
+/// Lengthens a list to `len` values, with room for an eighth more: doubling would take twice the memory.
 fn lengthen<T: Clone>(list: &mut Vec<T>, len: usize, value: T) {
     if list.capacity() < len {
         list.reserve_exact(room(len) - list.len());
@@ -729,7 +742,8 @@ fn lengthen<T: Clone>(list: &mut Vec<T>, len: usize, value: T) {
     list.resize(len, value);
 }
 
-/// The keys of some slots among so many, by band of all slots, or as they were stored; none if those are others.
+/// The index of keys of `slots`, which are some of `n` documents. It is made of `keys`, by band of all documents, or of
+/// stored tables; none if these do not fit.
 fn lsh(
     bands: usize,
     n: usize,
@@ -753,7 +767,7 @@ fn lsh(
     tables.map(|tables| LshIndex::of_tables(tables, slots))
 }
 
-/// Places of a list of so many numbers.
+/// The capacity of a list of `len` numbers.
 fn room(len: usize) -> usize {
     len + len / 8
 }
@@ -801,7 +815,7 @@ impl ByHashes {
         })
     }
 
-    /// The generator over the documents of an index that was empty; none if they have other sketches.
+    /// The generator over these documents, where `self` is empty. Documents for which `enough` is false lose the hash.
     fn filled(mut self, mut hashed: Vec<Option<Hashed>>, enough: impl Fn(&usize) -> bool) -> Grown {
         let mut slots: HashMap<u64, u32> = HashMap::with_capacity(hashed.len());
         for (document, hashed) in hashed.iter_mut().enumerate() {
@@ -908,7 +922,7 @@ fn exact(distance: u32, recall: Recall) -> DialParams {
     }
 }
 
-/// The probability that at most so many of the bits of two random rows differ.
+/// The probability that two random rows of `bits` bits differ in at most `differing`.
 fn within(bits: usize, differing: usize) -> f64 {
     let ln_choose = |k: usize| {
         libm::lgamma(bits as f64 + 1.0) - libm::lgamma(k as f64 + 1.0) - libm::lgamma((bits - k) as f64 + 1.0)

@@ -1,6 +1,6 @@
-//! The bits that estimate how similar two sets are.
+//! The bits that estimate the Jaccard similarity of two sets of features. The elements of a set are feature hashes.
 //!
-//! What the bits of a set hold depends on its size:
+//! The form of a set's bits depends on its size:
 //!
 //! - *Few* elements: a hash of each of them. Two such sets are compared exactly.
 //! - Up to half as many elements as bits: two *odd sketches* (Mitzenmacher, Pagh & Pham 2014). In each, every element
@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// Most words of bits.
+/// The most words of 64 bits that a set's bits have.
 pub(crate) const MOST_WORDS: usize = MOST_PERMUTATIONS / WORD;
 
 /// The bits of a set, and how many elements it has.
@@ -31,7 +31,7 @@ pub(crate) const MOST_WORDS: usize = MOST_PERMUTATIONS / WORD;
 pub struct SetBits<'a> {
     /// The bits, 64 to a word.
     pub words: &'a [u64],
-    /// Number of elements.
+    /// Number of elements of the set.
     pub size: u32,
     /// The forms of the bits.
     pub forms: Forms,
@@ -144,7 +144,7 @@ fn place(hash: u32, bits: usize) -> usize {
     ((u64::from(hash) * bits as u64) >> 32) as usize
 }
 
-/// Makes the bits of sets.
+/// Makes the bits of sets. It holds buffers: make one for each thread.
 #[derive(Clone, Debug)]
 pub struct BitSketcher {
     forms: Forms,
@@ -156,14 +156,15 @@ pub struct BitSketcher {
 }
 
 impl BitSketcher {
-    /// Bits as many as `minima` has positions: a multiple of 64. `seed` says which bit a feature turns over.
+    /// A sketcher of as many bits as `minima` has positions: a multiple of 64. `seed` chooses the bit that a feature
+    /// turns over.
     pub(crate) fn new(forms: Forms, minima: MinHasher, seed: u64) -> Self {
         let signature = vec![0; minima.params().permutations];
         let turned = vec![0; signature.len()];
         Self { forms, minima, signature, turned, seed }
     }
 
-    /// The bits of a set. Each feature stands there once.
+    /// The bits of a set of features, each of which is given once; 64 to a word.
     pub fn sketch(&mut self, features: &[u64]) -> Vec<u64> {
         let words = self.signature.len() / WORD;
         let size = u32::try_from(features.len()).unwrap_or(u32::MAX);
@@ -216,8 +217,9 @@ impl BitSketcher {
     }
 }
 
-/// The Jaccard coefficient of two sets as their bits estimate it, no more than their sizes allow; 0 for sets one of
-/// which is thrice as large as the other, if their bits have nothing in common.
+/// The Jaccard similarity of two sets as their bits estimate it, no more than their sizes allow. It is 0 for bits of
+/// different lengths, and for bits of forms that cannot be compared: then one set is at least thrice as large as the
+/// other.
 pub fn estimate(a: SetBits<'_>, b: SetBits<'_>) -> f32 {
     let words = a.words.len();
     if words == 0 || words != b.words.len() {
@@ -246,12 +248,12 @@ pub fn estimate(a: SetBits<'_>, b: SetBits<'_>) -> f32 {
     at_most(estimate, sizes)
 }
 
-/// True if two sets of these sizes cannot have a Jaccard coefficient of `threshold`.
+/// True if two sets of these sizes cannot have a Jaccard similarity of `threshold`.
 fn is_ruled_out(threshold: f32, sizes: [u32; 2]) -> bool {
     at_most(1.0, sizes) < threshold
 }
 
-/// Sets ascending by size, whose first words lie together: of many sets those that are near another are found fast.
+/// Sets ascending by size, whose first words lie together, so that those near another set are found fast.
 pub(crate) struct Sieve<'a> {
     sets: Vec<SetBits<'a>>,
     /// Of each half the first words.
@@ -261,10 +263,10 @@ pub(crate) struct Sieve<'a> {
 }
 
 impl<'a> Sieve<'a> {
-    /// Sets whose bits and first words stay in a processor's cache while many others are compared with them.
+    /// The number of sets whose bits stay in a processor's cache while many others are compared with them.
     pub const BLOCK: usize = 1024;
 
-    /// Takes sets that ascend by size, with bits of one length.
+    /// Takes sets that ascend by size, with bits of the same length.
     pub fn new(sets: Vec<SetBits<'a>>) -> Self {
         debug_assert!(sets.is_sorted_by_key(|set| set.size));
         let (first, second) = sets.iter().map(SetBits::heads).unzip();
@@ -278,7 +280,8 @@ impl<'a> Sieve<'a> {
         Self { sets, heads: [first, second], runs }
     }
 
-    /// The places of the sets whose estimate with another set is at least `threshold`. `found` is for use again.
+    /// Writes the places of the sets whose [`estimate`] with `set` is at least `threshold` to `found`, ascending, in
+    /// place of its values.
     pub fn near(&self, set: SetBits<'_>, threshold: f32, found: &mut Vec<u32>) {
         found.clear();
         let sizes = |of: &SetBits<'_>| [set.size, of.size];
@@ -336,7 +339,7 @@ impl<'a> Sieve<'a> {
     }
 }
 
-/// The most elements that two sets of these sizes do not share, with at least this Jaccard coefficient; rounding
+/// The most elements that two sets of these sizes do not share, with a Jaccard similarity of at least `least`; rounding
 /// makes it no less.
 fn most_not_shared(least: f64, [a, b]: [u32; 2]) -> f64 {
     match least > 0.0 {
@@ -355,7 +358,7 @@ fn most_odd(elements: f64, words: usize) -> u32 {
     }
 }
 
-/// The most bits of so many words of minima that differ where the estimate is at least this.
+/// The most bits of `words` words of minima that differ where the estimate is at least `least`.
 fn most_differing(least: f64, words: usize) -> u32 {
     if least <= 0.0 {
         return u32::MAX;
@@ -363,24 +366,24 @@ fn most_differing(least: f64, words: usize) -> u32 {
     ((1.0 - least) / 2.0 * (words * WORD) as f64 + SLACK) as u32
 }
 
-/// More than what rounding takes away of a number of bits, less than a bit.
+/// A part of a bit that is more than rounding takes from a number of bits.
 const SLACK: f64 = 0.05;
 
-/// The standard error of [`estimate`] by [`Forms::BySize`] for two sets of `size` elements and a Jaccard coefficient,
-/// of so many bits. 0 for sets so small that the bits hold all elements.
+/// The standard error of [`estimate`] by [`Forms::BySize`] for two sets of `size` elements each, with `bits` bits and
+/// this Jaccard similarity. It is 0 for sets so small that the bits hold all elements.
 pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
     let words = bits / WORD;
     let form = Form::of(size, words, Forms::BySize);
     variance([form; 2], words, 2.0 * f64::from(size), similarity).sqrt()
 }
 
-/// The standard error for two sets with about as many elements as the largest that has [two odd sketches](largest_odd),
-/// of which one has more: they have one of both sketches in common.
+/// The standard error of [`estimate`] for two sets of about the largest size that has [two odd sketches](largest_odd),
+/// if one is a little larger and has a single one. They have one sketch in common.
 pub fn standard_error_between(similarity: f64, bits: usize) -> f64 {
     odd_variance(similarity, bits / WORD / 2, 2.0 * f64::from(largest_odd(bits)[0])).sqrt()
 }
 
-/// The standard error of [`estimate`] for these sets, if they had this Jaccard coefficient.
+/// The standard error of [`estimate`] for two sets of these sizes and forms, if they had this Jaccard similarity.
 pub(crate) fn error(a: SetBits<'_>, b: SetBits<'_>, similarity: f64) -> f64 {
     let sum = f64::from(a.size) + f64::from(b.size);
     variance([a.form(), b.form()], a.words.len(), sum, similarity).sqrt()
@@ -411,7 +414,7 @@ pub(crate) fn largest_error(similarity: f64, bits: usize) -> f64 {
     }
 }
 
-/// The largest set whose bits hold a hash of each element.
+/// The number of elements of the largest set whose bits hold a hash of each element; 0 if there is none.
 pub fn largest_exact(bits: usize) -> u32 {
     match (bits / WORD) % 2 {
         1 => 0,
@@ -419,7 +422,8 @@ pub fn largest_exact(bits: usize) -> u32 {
     }
 }
 
-/// The largest set whose bits are odd sketches alone, and the largest that has one.
+/// The numbers of elements of the largest set whose bits are two odd sketches, and of the largest that has one odd
+/// sketch. They are 0 if no set has any.
 pub fn largest_odd(bits: usize) -> [u32; 2] {
     match (bits / WORD) % 2 {
         1 => [0, 0],
@@ -427,7 +431,7 @@ pub fn largest_odd(bits: usize) -> [u32; 2] {
     }
 }
 
-/// An estimate of a Jaccard coefficient, no more than sets of these sizes can have.
+/// An estimate of a Jaccard similarity, lowered to the most that sets of these sizes can have.
 pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
     match a.max(b) {
         0 => estimate,
@@ -435,8 +439,8 @@ pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
     }
 }
 
-/// The share of the smaller of two sets that the larger one has, from the Jaccard coefficient and the sizes:
-/// |A ∩ B| = J·(|A| + |B|) / (1 + J).
+/// The share of the smaller of two sets that the larger one has, from the Jaccard similarity J and the sizes:
+/// |A ∩ B| = J·(|A| + |B|) / (1 + J). It is 1 if the smaller set is empty.
 pub(crate) fn contained(similarity: f32, [a, b]: [u32; 2]) -> f32 {
     let (similarity, smaller) = (f64::from(similarity), f64::from(a.min(b)));
     if smaller == 0.0 {
@@ -446,7 +450,7 @@ pub(crate) fn contained(similarity: f32, [a, b]: [u32; 2]) -> f32 {
     (shared / smaller).min(1.0) as f32
 }
 
-/// The Jaccard coefficient of sets of these sizes that do not share so many elements.
+/// The Jaccard similarity of sets of these sizes that do not share `not_shared` elements.
 fn jaccard(not_shared: f64, [a, b]: [u32; 2]) -> f32 {
     let sum = f64::from(a) + f64::from(b);
     match sum + not_shared {
@@ -503,12 +507,12 @@ fn odd_variance(similarity: f64, words: usize, sum: f64) -> f64 {
     let not_shared = (sum * (1.0 - similarity) / (1.0 + similarity)).round();
     let stays = power(1.0 - 2.0 / bits, 2 * not_shared as u64);
     let of_bits = (bits / 4.0 * (1.0 - stays) - not_shared * stays).max(0.0);
-    // By how much the coefficient falls for an element more that is not shared.
+    // By how much the similarity falls for an element more that is not shared.
     let slope = 2.0 * sum / ((sum + not_shared) * (sum + not_shared));
     of_bits / stays * slope * slope
 }
 
-/// The mean of two estimates by as many words each, weighted by what each is worth at about this coefficient.
+/// The mean of two estimates by `words` words each, weighted by their variances at about this similarity.
 fn mean(odd: f32, minima: f32, words: usize, sizes: [u32; 2]) -> f32 {
     let [by_odd, by_minima] = [odd, minima].map(f64::from);
     let about = (by_odd + by_minima) / 2.0;

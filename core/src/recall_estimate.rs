@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// The outcome of sampling texts and comparing them with all others.
+/// The estimate of a run's recall from a sample of texts that were compared with all others.
 ///
 /// ```
 /// use simflip_core::dedup::{Estimated, RecallEstimate, Removed};
@@ -40,24 +40,24 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecallEstimate {
-    /// Texts that were sampled and compared.
+    /// Number of texts that were sampled and compared.
     pub sampled: u64,
-    /// Texts that each of them was compared with.
+    /// Number of texts that each of them was compared with.
     pub compared: u64,
-    /// Sampled texts that are near another.
+    /// Number of sampled texts that are near another.
     pub with_pairs: u64,
-    /// Pairs of a sampled text and another, sampled or not, that verification calls near.
+    /// Number of near pairs, by verification, of a sampled text and another, sampled or not.
     pub pairs: u64,
-    /// Of these, pairs that share a band hash; where there are none, pairs that the run found.
+    /// Number of these pairs that share a band hash, or, without band hashes, that the run found.
     pub found: u64,
-    /// The share of them, and the interval that holds that of all texts in 95 of 100 samples; none where there are
-    /// fewer than [`FEWEST`] pairs.
+    /// The share of found pairs in near pairs, and the interval that holds that of all texts in 95 of 100 samples. None
+    /// where there are fewer than [`FEWEST`] pairs.
     pub recall: Option<Estimated>,
-    /// Of the documents that a complete search would have removed for a kept one, how many the run removed; none where
-    /// the run has no such documents, or does not assign them.
+    /// The share of documents that the run removed among those that a complete search would have removed. None where
+    /// there are no such documents, or the run does not assign documents.
     pub documents: Option<Removed>,
-    /// The documents that a lower threshold would remove as well; none where the run does not assign documents, or
-    /// counts features.
+    /// The documents that a lower threshold would remove as well. None where the run does not assign documents, or
+    /// where bits do not decide.
     #[serde(default)]
     #[doc(hidden)]
     pub lower: Option<Lower>,
@@ -70,17 +70,17 @@ pub struct RecallEstimate {
 pub struct Lower {
     /// The lower threshold.
     pub similarity: f64,
-    /// Such documents in the sample; those that the run missed at its own threshold are not among them.
+    /// Number of such documents in the sample, without those that the run missed at its own threshold.
     pub more: u64,
     /// Their share in all different texts, with the interval of 95 of 100 samples.
     pub share: Estimated,
 }
 
-/// The least share that a lower threshold must add for certain before a run tells of it.
+/// The least share that a lower threshold must surely add before a run reports it.
 const WORTH_REPORTING: f64 = 0.01;
 
 impl Lower {
-    /// So many more documents of a sample of `sampled` from `all`; none where the threshold has no meaning.
+    /// `more` documents of a sample of `sampled` from `all`; none without a sample, or for a threshold of 0 or less.
     fn of(similarity: f64, more: u64, [sampled, all]: [u64; 2]) -> Option<Self> {
         if sampled == 0 || similarity <= 0.0 {
             return None;
@@ -90,25 +90,26 @@ impl Lower {
         Some(Self { similarity, more, share: Estimated { share, low, high } })
     }
 
-    /// True if the share is more than a few documents in all but a few samples.
+    /// True if the lower end of the interval is at least 1 %.
     pub fn is_worth_reporting(&self) -> bool {
         self.share.low >= WORTH_REPORTING
     }
 }
 
-/// Documents that were removed as near-duplicates, and those that were missed.
+/// The number of documents that were removed as near-duplicates, and of those that were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Removed {
-    /// Different texts that the run removed for another text.
+    /// Number of distinct texts that the run removed for another text.
     pub removed: u64,
-    /// Sampled texts that are kept, though verification would remove them for a document that is kept before them.
+    /// Number of sampled texts that are kept, though verification would remove them for an earlier kept document.
     pub missed: u64,
-    /// The share of the removed in the removed and the missed, with the interval of 95 of 100 samples.
+    /// The share of the removed texts in the removed and the missed of all texts, with the interval of 95 of 100
+    /// samples.
     pub recall: Estimated,
 }
 
-/// A share with an interval.
+/// A share, 0 to 1, with an interval that holds the true share in 95 of 100 samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimated {
     /// The share.
@@ -119,13 +120,13 @@ pub struct Estimated {
     pub high: f64,
 }
 
-/// Pairs from which on a recall is reported.
+/// The fewest pairs for which a recall is estimated.
 pub const FEWEST: u64 = 20;
 
-/// Texts that are sampled, at most.
+/// The most texts that are sampled.
 pub(crate) const MOST_SAMPLED: usize = 4096;
 
-/// The fewest texts that are sampled of however many.
+/// The fewest texts that are sampled, if there are as many.
 const LEAST_SAMPLED: usize = 160;
 
 /// Comparisons that any run has time for.
@@ -138,23 +139,23 @@ const FIRST: usize = 160;
 /// a large template is near all others of it, and what more of them would show takes longer than the run.
 const ENOUGH: u64 = 1 << 16;
 
-/// Texts that a run in memory compares with the sample at a time: so many that their sizes fill the blocks of a sieve
-/// evenly, and so few that what is shown of them takes little memory.
+/// Number of texts that a run in memory compares with the sample at a time. They fill the blocks of a sieve evenly, and
+/// take little memory.
 const SHOWN_AT_ONCE: usize = 64 * Sieve::BLOCK;
 
-/// A text as the sample compares it.
+/// A text by the parts that are compared with sampled texts, or of a sampled text.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledText<'a> {
-    /// Its number.
+    /// Its rank in keep order, or its number among the texts of a run in memory.
     pub rank: Rank,
-    /// The bits for verification.
+    /// The bits that estimate the Jaccard similarity.
     pub bits: SetBits<'a>,
     /// Its band hashes.
     pub keys: &'a [u32],
 }
 
 impl<'a> SampledText<'a> {
-    /// A text with these sketches, whose bits are of these forms, and so many features.
+    /// A text with these sketches, the forms of their bits, and its number of distinct features.
     pub fn new(rank: Rank, two: Two<'a>, forms: Forms, features: u32) -> Self {
         Self { rank, bits: SetBits { words: two.bits, size: features, forms }, keys: two.keys }
     }
@@ -181,7 +182,7 @@ struct Count {
 /// A similarity that is no farther from the threshold is next to it.
 const NEXT_TO: f32 = 0.05;
 
-/// The distance of [`Lower`] below the threshold.
+/// The amount by which the threshold of [`Lower`] is below that of the run.
 const LOWER_BY: f64 = 0.1;
 
 /// The threshold of [`Lower`], in thousandths, so that it can be typed.
@@ -221,7 +222,7 @@ fn probability(errors: f64) -> f64 {
     if errors < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The near pairs of sampled texts with some others.
+/// The counts of near pairs of sampled texts with some others, which [`TextSample::add`] takes.
 #[derive(Clone, Debug)]
 pub struct SampleCounts {
     /// The counts of each sampled text.
@@ -230,42 +231,44 @@ pub struct SampleCounts {
     twice: Count,
 }
 
-/// Decides a pair of a sampled text and another.
+/// A question about a pair: the sampled text comes first, and the other second.
 pub type Decide<'a> = &'a (dyn Fn(&SampledText<'_>, &SampledText<'_>) -> bool + Sync);
 
-/// The rules by which sampled texts are compared.
+/// The threshold, and the questions that are asked about each pair of a sampled text and another.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
-    /// The least similarity of two near texts.
+    /// The least Jaccard similarity of two near texts.
     pub threshold: f32,
-    /// Decides if two texts are near, where features are counted; `None` where bits decide.
+    /// True if two texts are near, where features or edits are counted; `None` where bits decide.
     pub is_near: Option<Decide<'a>>,
-    /// True if the run found a near pair.
+    /// True if the run could find a near pair: it shares a band hash, say.
     pub is_found: Decide<'a>,
-    /// True if the run missed to remove the sampled text for another that is near.
+    /// True if the run missed to remove the sampled text for the other one, supposing that both are near.
     pub is_missed: Decide<'a>,
 }
 
-/// Texts that were sampled, in the order in which they are compared.
+/// Sampled texts, in the order in which they are compared, and what comparisons with others have counted so far.
 pub struct TextSample<'a> {
     sampled: Vec<SampledText<'a>>,
     /// The place of each by its number.
     places: HashMap<Rank, usize>,
     counts: Vec<Count>,
     twice: Count,
-    /// Pairs whose bits estimate less than the threshold are looked at, too, if they are no farther below it.
+    /// Pairs whose estimate is below the threshold by no more than this are looked at, too.
     doubt: f32,
 }
 
 impl<'a> TextSample<'a> {
-    /// A sample of these texts, none of which is compared yet. Pairs are looked at down to `doubt` below the threshold.
+    /// A sample of these texts, none of which is compared yet. Pairs whose estimate is down to [`doubt`] below the
+    /// threshold are looked at, too.
     pub fn new(sampled: Vec<SampledText<'a>>, doubt: f32) -> Self {
         let places = sampled.iter().map(|shown| shown.rank).zip(0..).collect();
         let counts = vec![Count::default(); sampled.len()];
         Self { sampled, places, counts, twice: Count::default(), doubt }
     }
 
-    /// The sample with fewer texts, if all of them are expected to show more pairs with so many others than are enough.
+    /// The sample with fewer texts, if comparing all of them with `others` other texts would give more pairs than
+    /// needed.
     #[must_use]
     pub fn limited(mut self, others: u64, by: Comparison<'_>) -> Self {
         let (first, sampled) = (FIRST.min(self.sampled.len()), self.sampled.len() as u64);
@@ -276,7 +279,8 @@ impl<'a> TextSample<'a> {
         Self::new(self.sampled, self.doubt)
     }
 
-    /// Compares the sampled texts with others, and counts; `others` come in any order.
+    /// Compares the sampled texts with `others`, which come in any order and are sorted by size. [`add`](Self::add)
+    /// takes the counts.
     pub fn compare(&self, others: &mut [SampledText<'_>], by: Comparison<'_>) -> SampleCounts {
         self.compare_some(0..self.sampled.len(), others, by)
     }
@@ -346,7 +350,7 @@ impl<'a> TextSample<'a> {
         counted.reduce(nothing, sum)
     }
 
-    /// Adds what the texts came to with others.
+    /// Adds the counts of a comparison with some others.
     pub fn add(&mut self, counts: SampleCounts) {
         self.counts.iter_mut().zip(counts.sampled).for_each(|(sum, count)| *sum = sum.with(count));
         self.twice = self.twice.with(counts.twice);
@@ -360,8 +364,9 @@ impl<'a> TextSample<'a> {
         (libm::log(below / above) / f64::from(NEXT_TO.min(self.doubt))).clamp(0.0, 60.0)
     }
 
-    /// The estimate: the sample is of so many texts, each compared with `others`, and the least similarity of near
-    /// ones is `threshold`, if bits decide. `removed` texts were removed for another, if the run assigned them.
+    /// The estimate, once the texts are compared with all others. The sample is from `sampled_from` texts, each
+    /// compared with `others`. `threshold` is the least similarity of near ones, or none where bits do not decide.
+    /// `removed` is the number of texts that the run removed for another, or none if it does not assign them.
     pub fn estimate(
         &self,
         [sampled_from, others]: [u64; 2],
@@ -416,15 +421,15 @@ fn sum(mut sums: SampleCounts, more: SampleCounts) -> SampleCounts {
     SampleCounts { twice: sums.twice.with(more.twice), ..sums }
 }
 
-/// The facts about pairs that are known without a sample.
+/// The facts about a run that its estimate depends on.
 pub(crate) struct Known<'a> {
-    /// True if the run found a near pair.
+    /// True if the run could find a near pair.
     pub is_found: Decide<'a>,
-    /// True if it missed to remove the first of two near texts for the second.
+    /// True if the run missed to remove the first of two near texts for the second.
     pub is_missed: Decide<'a>,
-    /// Texts that it removed for another, if it assigned them.
+    /// Number of texts that the run removed for another; none if it does not assign them.
     pub removed: Option<u64>,
-    /// Texts from this number on are reference texts, which are not sampled.
+    /// The number of the first reference document. A text that a reference document has is not sampled.
     pub first_reference: usize,
 }
 
@@ -434,8 +439,8 @@ impl Default for Known<'_> {
     }
 }
 
-/// Samples texts and compares them with all. None where there are no bits to compare, or verification does not go by a
-/// Jaccard similarity. Texts have their numbers for ranks.
+/// Samples texts of a run in memory and compares them with all. None where there are no bits to compare, or
+/// verification does not go by a Jaccard similarity. The rank of a [`SampledText`] is its text's number here.
 pub(crate) fn estimate(
     verification: Verification,
     seed: u64,
@@ -443,7 +448,7 @@ pub(crate) fn estimate(
     known: &Known<'_>,
 ) -> Option<RecallEstimate> {
     let least = verification.threshold()?;
-    // The Jaccard coefficient of near texts.
+    // The Jaccard similarity of near texts.
     let threshold = match verification {
         Verification::Estimate(_) | Verification::Jaccard(_) => least,
         Verification::Edits(_) => edits::coefficient(least),
@@ -490,12 +495,13 @@ pub(crate) fn estimate(
     Some(sample.estimate([sampled_from, others], by.is_near.is_none().then_some(threshold), known.removed))
 }
 
-/// The greatest distance below a threshold at which the bits of near texts may be, for bits of so many words.
+/// The most by which the estimate for two near texts may be below a threshold, for bits of `words` words: three
+/// standard errors.
 pub fn doubt(threshold: f32, words: usize) -> f32 {
     3.0 * jaccard::largest_error(f64::from(threshold), words * 64) as f32
 }
 
-/// Looks a pair up among near pairs that a run found.
+/// Makes a question that is true for pairs among the near pairs that a run found.
 pub(crate) fn is_among(found: &[TextPair]) -> impl Fn(&SampledText<'_>, &SampledText<'_>) -> bool + Sync {
     let mut found: Vec<(u32, u32)> = found.iter().map(|pair| (pair.a.0, pair.b.0)).collect();
     found.sort_unstable();
@@ -507,14 +513,15 @@ pub fn share_a_key(a: &SampledText<'_>, b: &SampledText<'_>) -> bool {
     a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 
-/// The number of texts to sample from so many, which have so many bytes together: comparing them takes a twentieth of
-/// the time of a run, at a nanosecond a comparison and seven a byte.
+/// The number of texts to sample from `all` texts with `bytes` bytes together. Comparing them takes a twentieth of the
+/// time of a run, at a nanosecond a comparison and seven nanoseconds a byte.
 pub fn most_sampled(all: u64, bytes: u64) -> usize {
     let most = (bytes / 3).max(FREE_COMPARISONS) / all.max(1);
     usize::try_from(most).unwrap_or(MOST_SAMPLED).clamp(LEAST_SAMPLED, MOST_SAMPLED)
 }
 
-/// Samples documents, the same ones in whatever order they come.
+/// Samples documents at random: those whose digests, hashed with the seed, are least. The order in which documents come
+/// does not matter.
 pub struct DocumentSampler {
     seed: u64,
     most: usize,
@@ -524,7 +531,7 @@ pub struct DocumentSampler {
 }
 
 impl DocumentSampler {
-    /// Samples at most `most` documents.
+    /// A sampler of at most `most` documents.
     pub fn new(seed: u64, most: usize) -> Self {
         Self { seed, most, least: BinaryHeap::new(), from: 0 }
     }
@@ -543,19 +550,20 @@ impl DocumentSampler {
         }
     }
 
-    /// Gives the documents that are sampled, and the number of those that they are sampled from.
+    /// The sampled documents, in random order, and the number of documents that they were sampled from.
     pub fn finish(self) -> (Vec<Rank>, u64) {
         (self.least.into_sorted_vec().into_iter().map(|(_, rank)| rank).collect(), self.from)
     }
 }
 
-/// Texts with the least of these are sampled: the same ones in whatever order they come.
+/// The key by which texts are sampled: those with the least keys are.
 pub(crate) fn sampling_key(digest: u128, seed: u64) -> (u64, u128) {
     (fmix64(digest as u64 ^ seed), digest)
 }
 
 impl Removed {
-    /// Estimates from the number of removed texts, and of missed ones in a sample of `sampled` from `all`.
+    /// Estimates from the number of removed texts, and of missed ones in a sample of `sampled` from `all`. None without
+    /// a sample, or if no text was removed or missed.
     pub(crate) fn of(removed: u64, missed: u64, sampled: u64, all: u64) -> Option<Self> {
         Self::within(removed, missed, [missed as f64; 2], [sampled, all])
     }
@@ -580,8 +588,8 @@ impl Removed {
 }
 
 impl RecallEstimate {
-    /// The recall estimate that knows documents and no pairs: so many were sampled, and each compared with so many
-    /// others.
+    /// The recall estimate of a run that counts documents and no pairs. `sampled` documents were each compared with
+    /// `compared` others.
     pub(crate) fn of_documents([sampled, compared]: [u64; 2], documents: Option<Removed>) -> Self {
         Self { sampled, compared, with_pairs: 0, pairs: 0, found: 0, recall: None, documents, lower: None }
     }
