@@ -190,9 +190,9 @@ pub trait Store: Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
-    /// Buckets of two documents or more.
+    /// Number of buckets of two documents or more.
     pub buckets: u64,
-    /// Documents of the largest bucket.
+    /// Number of documents of the largest bucket.
     pub largest: u64,
     /// Pairs that were compared; a pair counts in each band in which it was.
     pub compared: u64,
@@ -329,7 +329,7 @@ impl Round<'_> {
         self.later.is_none_or(|later| later.open.get(u64::from(rank.number())))
     }
 
-    /// True if a document is left.
+    /// True if a document is still kept.
     fn is_left(&self, rank: Rank) -> bool {
         self.later.and_then(|later| later.assignments).is_none_or(|assignments| assignments.is_kept(rank))
     }
@@ -423,7 +423,7 @@ impl Rule {
     /// The rule of these settings.
     ///
     /// # Errors
-    /// [`Error::Parameter`] unless documents have band hashes or keys of block-permuted tables; and as
+    /// [`Error::Parameter`] unless documents have band hashes or keys of block-permuted tables, and as
     /// [`Settings::check`].
     pub fn new(settings: &Settings) -> Result<Self> {
         let distance = settings.block_tables().map(|tables| tables.radius);
@@ -468,7 +468,8 @@ impl Rule {
         self.measure.map(|measure| Anchor::new(measure, document).at_least(f64::from(self.threshold)))
     }
 
-    /// The similarity of two documents, if they are near.
+    /// The similarity of two documents of these sizes by verification's measure, from the compared one; none if they
+    /// are not near.
     fn near(&self, similarity: f32, sizes: [u32; 2]) -> Option<f32> {
         let is_near = similarity >= self.threshold;
         match self.contained {

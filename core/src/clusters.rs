@@ -228,7 +228,7 @@ impl Linkage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
-    /// The first in the order of the sorted input files.
+    /// The first in the order in which documents were added: that of the sorted input files.
     #[default]
     First,
     /// The one with the most distinct features, then the longest text: no other member holds more of it. The default
@@ -240,7 +240,7 @@ pub enum Keep {
     /// last.
     ShortestUrl,
     /// The one with the highest score, a number that a field or column of this name gives; those without a
-    /// number come last. Scores are [`Context::scored`](crate::dedup::Context::scored).
+    /// number come last. [`Context::scored`](crate::dedup::Context::scored) gives the scores.
     Score(String),
     /// The document whose input was named first: the caller gives documents of earlier inputs higher
     /// [scores](crate::dedup::Context::scored).

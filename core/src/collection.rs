@@ -20,10 +20,11 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keeping {
-    /// Its features with their numbers of occurrences, from which any sketch can be made later. Six bytes for
-    /// each feature of a document, and 28 for each feature of the part.
+    /// The document's features with their numbers of occurrences, from which any sketch can be made later. They take
+    /// six bytes for each feature of a document, and 28 for each feature of the part.
     Features,
-    /// Its sketch, made at once. The memory does not grow with the length of documents.
+    /// The document's sketch, made at once. Without an extra list the memory does not grow with the length of
+    /// documents.
     Sketches {
         /// The kind of sketch.
         sketches: Sketches,

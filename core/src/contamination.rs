@@ -26,12 +26,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// Words of an n-gram.
+    /// The number of words of an n-gram.
     pub ngram: usize,
     /// Share of an item's n-grams that a document must have, above 0 and at most 1. Of items below [`FULL`] words it
     /// must have more, up to half of the rest, unless nearly all words of the item are there in order.
     pub share: f64,
-    /// Items with fewer words are not looked for.
+    /// The fewest words of an item that is looked for.
     pub min_words: usize,
 }
 

@@ -127,8 +127,8 @@ impl<'a> Context<'a> {
         Self { source, ..self }
     }
 
-    /// Makes the documents from number `first_reference` on the reference set. New documents are compared with them,
-    /// and all of them are kept.
+    /// Declares the documents from number `first_reference` on as the reference set. New documents are compared with
+    /// them, and all of them are kept.
     ///
     /// A new document that has the text of a reference document, or is near one, is removed. With
     /// [`Linkage::Connected`] each one that is connected with such a document is removed, too. With the other linkage
@@ -352,7 +352,7 @@ pub struct Cohesion {
     pub lost: Lost,
 }
 
-/// The features of removed texts, and the number of them that the documents lack that these are removed for.
+/// The number of features of removed texts, and the number of them that the documents kept for these texts lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[doc(hidden)]
 pub struct Lost {

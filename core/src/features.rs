@@ -45,8 +45,8 @@ fn ratio_or_one(part: u64, whole: u64) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
 
-/// Walks two ascending lists at once and calls `each` with the two numbers of every feature of either; 0
-/// stands for "does not occur".
+/// Walks two ascending lists at once and calls `each` with the two numbers of every feature of either. None stands for
+/// a list without the feature.
 fn merge<N: Copy + Default>(a: &[(u64, N)], b: &[(u64, N)], mut each: impl FnMut(Option<N>, Option<N>)) {
     debug_assert!(a.is_sorted_by(|x, y| x.0 < y.0) && b.is_sorted_by(|x, y| x.0 < y.0));
     let (mut i, mut j) = (0, 0);

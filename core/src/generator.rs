@@ -34,7 +34,7 @@ pub(crate) struct Generated {
     pub(crate) searched: Searched,
 }
 
-/// The search that ran, its cost, and the number of pairs that it found.
+/// The search that ran, its cost, its measured recall, and the pairs that it did not compare.
 ///
 /// ```
 /// use simflip_core::dedup::{Capped, MeasuredRecall, Searched};
@@ -72,7 +72,7 @@ pub struct Searched {
     pub scores: Vec<Scores>,
 }
 
-/// The search that ran.
+/// The kind of search that ran, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]

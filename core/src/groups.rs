@@ -28,9 +28,9 @@ pub enum PairKind {
 /// A pair of near-duplicate documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// The document that comes first.
+    /// The document with the lesser number.
     pub a: Document,
-    /// The one that comes later.
+    /// The document with the greater number.
     pub b: Document,
     /// Hamming distance of the SimHashes in bits, or number of differing positions of the signatures; 0 for equal
     /// texts.

@@ -74,7 +74,7 @@ pub struct Index {
     /// The digest of every document's text, by document.
     digests: Vec<u128>,
     features: Vec<u32>,
-    /// The numbers of documents that are stored; those of the others are free.
+    /// The numbers of documents that are stored; other numbers are free.
     stored: Bits,
     /// The number of documents that were stored before each. It is empty until a number is given again; until then that
     /// number is the document's.
@@ -111,9 +111,9 @@ struct ByHashes {
     online: Online,
     /// The documents of each slot; none where all are removed.
     documents: SlotDocuments,
-    /// By document; nothing where neither verification nor the probes look at weights.
+    /// By document; none for a document without a sketch, and for a number without a document.
     hashed: Vec<Option<Hashed>>,
-    /// Slots without a document.
+    /// Number of slots without a document.
     empty: usize,
     measured: Option<Calibration>,
     /// Different hashes at the last measurement.
@@ -209,7 +209,7 @@ pub struct Answer {
 pub struct NearDuplicate {
     /// The stored document.
     pub document: Document,
-    /// Bits in which the SimHashes differ, 0 to 64.
+    /// Number of bits in which the SimHashes differ, 0 to 64.
     pub distance: u32,
     /// The similarity by verification's measure, at most 1; without verification, cos(π·distance/64).
     pub similarity: f32,
@@ -225,7 +225,7 @@ const FEWEST_MEASURED: usize = 4096;
 const MOST_VERIFIED: usize = 4096;
 
 impl Index {
-    /// An index of no documents. The settings say how documents are sketched, which of them are looked at, and which
+    /// An index without documents. The settings say how documents are sketched, which of them are candidates, and which
     /// are near.
     ///
     /// # Errors
@@ -234,7 +234,7 @@ impl Index {
         Self::of(settings)
     }
 
-    /// An index of no documents, by any of these settings:
+    /// An index without documents, by any of these settings:
     ///
     /// - [`Sketches::Both`] with [`Generator::Keys`] and [`Verification::Estimate`], as [`Settings::both`] has them;
     /// - [`Sketches::SimHash`] with [`Generator::Dial`] without key bits of its own, and verification

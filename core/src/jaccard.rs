@@ -33,7 +33,7 @@ pub struct SetBits<'a> {
     pub words: &'a [u64],
     /// Number of elements of the set.
     pub size: u32,
-    /// The forms of the bits.
+    /// The rule for the form of the bits.
     pub forms: Forms,
 }
 
@@ -66,7 +66,7 @@ impl Form {
 }
 
 impl<'a> SetBits<'a> {
-    /// Takes these bits for those of a set of `size` elements, [by its size](Forms::BySize).
+    /// The bits of a set of `size` elements, of the form that [its size](Forms::BySize) gives.
     pub fn by_size(words: &'a [u64], size: u32) -> Self {
         Self { words, size, forms: Forms::BySize }
     }
@@ -404,7 +404,7 @@ fn variance(forms: [Form; 2], words: usize, sum: f64, similarity: f64) -> f64 {
     }
 }
 
-/// The largest standard error of [`estimate`] for sets of any size.
+/// The largest standard error of [`estimate`] for sets of any size, with `bits` bits and this Jaccard similarity.
 pub(crate) fn largest_error(similarity: f64, bits: usize) -> f64 {
     let [small, _] = largest_odd(bits);
     let half = one_bit::standard_error(similarity, bits / 2);

@@ -66,6 +66,17 @@
 
 #![warn(unnameable_types)]
 
+// Modules that the head does not list:
+// - `bits`, `lists`: sets of documents; lists of feature hashes, and a table of the documents that have each.
+// - `buckets`, `containment`: documents that share a band hash; documents that a fuller one contains.
+// - `clusters`, `groups`: linkage of near pairs; pairs and clusters of documents.
+// - `collection`, `contamination`: documents without their texts; items of benchmarks in documents.
+// - `edits`, `features`, `jaccard`, `similarity`: similarities of texts, of features, of bits, and by any measure.
+// - `generate`, `generator`: random near pairs for benchmarks; the search for candidates.
+// - `hash`, `text`, `weight`: hashes, features and weights. `id`: numbers of documents, texts and slots.
+// - `kernel`, `plan`: loops for each processor, and their choice; the choice of an index by its cost.
+// - `error`, `progress`: the error; the steps of a run.
+// - `recall_estimate`, `verification`: recall on a sample; the check of candidates.
 #[doc(hidden)]
 pub mod bits;
 #[doc(hidden)]
@@ -119,7 +130,7 @@ pub mod verification;
 #[doc(hidden)]
 pub mod weight;
 
-/// Items for the benchmarks, the experiments and the pipeline of this workspace.
+/// Items for the benchmarks, the experiments and the tool of this workspace, which change without notice.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::generate::NearPairs;

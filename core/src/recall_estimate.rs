@@ -72,7 +72,7 @@ pub struct Lower {
     pub similarity: f64,
     /// Number of such documents in the sample, without those that the run missed at its own threshold.
     pub more: u64,
-    /// Their share in all different texts, with the interval of 95 of 100 samples.
+    /// The share of such documents in all distinct texts, with the interval of 95 of 100 samples.
     pub share: Estimated,
 }
 
@@ -150,7 +150,7 @@ pub struct SampledText<'a> {
     pub rank: Rank,
     /// The bits that estimate the Jaccard similarity.
     pub bits: SetBits<'a>,
-    /// Its band hashes.
+    /// The band hashes.
     pub keys: &'a [u32],
 }
 
@@ -536,7 +536,7 @@ impl DocumentSampler {
         Self { seed, most, least: BinaryHeap::new(), from: 0 }
     }
 
-    /// Adds a document that may be sampled, by the digest of its text.
+    /// Adds a document that may be sampled, by its rank and the digest of its text.
     pub fn add(&mut self, rank: Rank, digest: u128) {
         self.from += 1;
         let one = (sampling_key(digest, self.seed), rank);

@@ -404,6 +404,7 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
+    /// A counter of features of this kind and hash.
     pub(crate) fn new(extraction: Extraction) -> Self {
         Self { extractor: FeatureExtractor::new(extraction), vocabulary: Vocabulary::default() }
     }

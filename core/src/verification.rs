@@ -17,7 +17,9 @@ use rayon::prelude::*;
 
 /// The sketches and features by which the texts of a run can be compared.
 pub struct Evidence<'a> {
+    /// The documents of the run.
     pub(crate) collection: &'a Collection,
+    /// The distinct texts of these documents.
     pub(crate) texts: &'a Texts,
     /// The sketches of each text, where they were made of kept features; otherwise empty.
     hashed: &'a [Option<Hashed>],
