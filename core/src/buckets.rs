@@ -9,12 +9,12 @@
 //! [`Edge`].
 //!
 //! A leader may itself be removed because of another bucket. A document all of whose edges lead to such leaders is
-//! *open*: it stays, and a further round compares it with the other documents that are left in its buckets. Rounds
-//! end when one removes fewer than one document in 10,000. A document that represents others is never removed by a
-//! later round. It comes before all that do not, so that an open document may be removed for one behind it.
+//! *open*. It is kept, and a further round compares it with the other documents of its buckets that are still kept.
+//! Rounds end when one removes fewer than one document in 10,000. A document *represents* others if they are removed for
+//! it. No later round removes it, and it comes first there, so that an open document may be removed for one behind it.
 //!
-//! Documents have numbers in the order in which they are kept ([`Rank`]). Reference documents come first; they stay,
-//! and are not compared with each other.
+//! Documents have numbers in keep order ([`Rank`]). Reference documents come first. They are kept, and are not compared
+//! with each other.
 //!
 //! The edges of a bucket depend on its members and their ranks alone. So bands may be joined by different threads or
 //! machines, and sketches may be loaded in parts.
@@ -50,7 +50,7 @@ const MOST_LEADERS: usize = 1 << 12;
 /// Members of a bucket up to which all pairs are compared, where all are to be listed.
 const ALL_PAIRS: usize = 256;
 
-/// A round that removes fewer documents than one in so many is the last.
+/// The last round is the one that removes fewer than one in this number of documents.
 const LAST_ROUND: u64 = 10_000;
 
 /// The Jaccard similarity from which on documents are near-duplicates where containment decides. These are removed

@@ -143,7 +143,7 @@ const ENOUGH: u64 = 1 << 16;
 /// take little memory.
 const SHOWN_AT_ONCE: usize = 64 * Sieve::BLOCK;
 
-/// A text by the parts that are compared with sampled texts, or of a sampled text.
+/// A sampled text, or one that is compared with sampled texts: its bits and its band hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledText<'a> {
     /// Its rank in keep order, or its number among the texts of a run in memory.
@@ -259,8 +259,8 @@ pub struct TextSample<'a> {
 }
 
 impl<'a> TextSample<'a> {
-    /// A sample of these texts, none of which is compared yet. Pairs whose estimate is down to [`doubt`] below the
-    /// threshold are looked at, too.
+    /// A sample of these texts, none of which is compared yet. Pairs whose estimate is below the threshold by at most
+    /// `doubt`, as the [function](doubt) gives it, are looked at, too.
     pub fn new(sampled: Vec<SampledText<'a>>, doubt: f32) -> Self {
         let places = sampled.iter().map(|shown| shown.rank).zip(0..).collect();
         let counts = vec![Count::default(); sampled.len()];
