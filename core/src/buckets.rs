@@ -10,8 +10,9 @@
 //!
 //! A leader may itself be removed because of another bucket. A document all of whose edges lead to such leaders is
 //! *open*. It is kept, and a further round compares it with the other documents of its buckets that are still kept.
-//! Rounds end when one removes fewer than one document in 10,000. A document *represents* others if they are removed for
-//! it. No later round removes it, and it comes first there, so that an open document may be removed for one behind it.
+//! Rounds end when one removes fewer than one document in 10,000. A document *represents* others if they are removed
+//! for it. No later round removes it, and it comes first there, so that an open document may be removed for one behind
+//! it.
 //!
 //! Documents have numbers in keep order ([`Rank`]). Reference documents come first. They are kept, and are not compared
 //! with each other.

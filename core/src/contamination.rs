@@ -1,4 +1,4 @@
-//! Finds items of a benchmark, its questions say, that stand in longer documents, complete or nearly so.
+//! Finds items of a benchmark, such as questions, that stand in longer documents, complete or nearly so.
 //!
 //! The items are held in memory by their n-grams, and documents are streamed past them. An item is in a document if a
 //! window of the document, half as long again as the item, has enough of the item's n-grams. Which n-grams count:

@@ -108,7 +108,7 @@ pub enum Sketches {
     Both {
         /// The number of bits: a multiple of 64.
         bits: usize,
-        /// The bands of the keys' positions, four bytes a key.
+        /// The bands of the MinHash positions that keys are made of. A key has four bytes.
         banding: Banding,
     },
     /// One bit of each MinHash position (Li & König 2010), in place of the 32 of [`MinHash`](Self::MinHash); and keys
@@ -116,7 +116,7 @@ pub enum Sketches {
     OneBit {
         /// The number of MinHash positions, and so of bits: a multiple of 64.
         bits: usize,
-        /// The bands of the keys' positions, four bytes a key.
+        /// The bands of the MinHash positions that keys are made of. A key has four bytes.
         banding: Banding,
     },
 }
