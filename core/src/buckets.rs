@@ -321,7 +321,7 @@ impl Round<'_> {
         rank.number() < self.reference
     }
 
-    /// True if a document represents others, so that it stays.
+    /// True if a document represents others, so that it is kept.
     fn represents(&self, rank: Rank) -> bool {
         self.later.is_some_and(|later| later.represents.get(u64::from(rank.number())))
     }

@@ -4,7 +4,7 @@
 //! [`recall`] answers for an index and its hashes.
 //!
 //! For a sample of stored hashes an exhaustive search finds all neighbours within the radius. For each pair the
-//! probe is noted at which a search would come upon it. The budget is the smallest whose recall on one half of the
+//! number of the probe by which a search finds it is noted. The budget is the smallest whose recall on one half of the
 //! duplicate clusters is *surely* enough: the lower end of the interval is at least the wanted recall. The other
 //! half says what recall that budget reaches. Where no budget is sure, because the pairs are too few, the search is
 //! exhaustive. (The method is ours; the paper fixes its flips by experiment.)
@@ -163,8 +163,7 @@ pub(crate) fn trace(
     hits.into_iter().map(probe_of).collect()
 }
 
-/// Measures the budget for a wanted recall. `hashes` are the distinct hashes of the index by slot, and `trace` searches
-/// it.
+/// Measures the budget for a wanted recall, from the distinct hashes of an index by slot and from searches of it.
 pub(crate) fn calibrate(hashes: &[u64], recall: f64, params: SampleParams, trace: Trace<'_>) -> Calibration {
     let sample = if recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
     sample.budget(recall)

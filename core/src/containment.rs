@@ -38,7 +38,7 @@ const AT_ONCE: usize = 1 << 18;
 /// The fewest documents that are sampled.
 const LEAST_SAMPLED: usize = 256;
 
-/// Further documents are sampled while they have one in so many of all features at most.
+/// Further documents are sampled while those sampled have at most one in this number of all features.
 const SAMPLED_OF: u64 = 12;
 
 /// The number of their features that any run has time for.
@@ -197,14 +197,15 @@ impl<'a, S: FeatureLists> Left<'a, S> {
         Ok(lists.into_par_iter().flat_map_iter(of_query).collect())
     }
 
-    /// The number of keys, of so many, that a document shares at least with one that contains it, three standard
-    /// deviations below the expectation.
+    /// The least number of a document's `keys` keys that one that contains it has: three standard deviations below the
+    /// expectation.
     fn least_shared(&self, keys: u8) -> f64 {
         let (keys, share) = (f64::from(keys), self.threshold);
         (keys * share - 3.0 * (keys * share * (1.0 - share)).sqrt()).max(1.0)
     }
 
-    /// Counts: the edge of each pair of which the second document contains the first, whose sizes `size` tells.
+    /// Counts the features that the documents of each pair share. Gives, by pair, an edge if the second document
+    /// contains the first. `size` gives the number of features of a document.
     fn count(
         &self,
         pairs: &[RankPair],

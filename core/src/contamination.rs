@@ -64,7 +64,8 @@ impl Rules {
         Ok(())
     }
 
-    /// The share that a document must have of an item of so many words, which may be there in order.
+    /// The share of the n-grams of an item of `words` words that a document must have. It is less if nearly all words
+    /// of the item are there in order.
     fn needed(&self, words: usize, in_order: bool) -> f64 {
         let missing = if in_order { 0 } else { FULL.saturating_sub(words) };
         let short = missing as f64 / FULL as f64;
@@ -72,7 +73,7 @@ impl Rules {
     }
 }
 
-/// Cuts texts into n-grams of so many words. With one, these are single words: [`FeatureKind::Words`] would add pairs
+/// An extractor of n-grams of `words` words. With one, these are single words: [`FeatureKind::Words`] would add pairs
 /// of neighbouring Chinese characters.
 fn extractor(words: usize) -> FeatureExtractor {
     FeatureExtractor::new(Extraction { kind: FeatureKind::Shingles(words), hash: FeatureHash::Product })

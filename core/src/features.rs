@@ -6,8 +6,8 @@
 //! count for [`overlap`] (which ignores it) and a weight in any unit for [`cosine`]. Two features with the
 //! same 64-bit hash are taken for one.
 //!
-//! What holds for documents without features is a choice, and it is ours: two empty documents are the same
-//! document, so each similarity is 1. An empty document and one that is not share nothing, so each is 0.
+//! The similarities of documents without features are our choice. Two empty documents are the same document, so each
+//! similarity is 1. An empty document and one that is not share nothing, so each is 0.
 //! Containment follows from its question instead: nothing is missing from an empty document, so its
 //! containment in any other is 1.
 

@@ -256,9 +256,9 @@ impl<'a> Groups<'a> {
     /// The clusters of documents that near groups make. The documents of a group are in one cluster, and groups are
     /// linked by `linkage`, those with the better leader first.
     ///
-    /// Groups with reference documents stay, so pairs of them are left out, and each leads. They are taken first, so
-    /// that nothing near one of them leads in a star. A pair is left out if, by `verification`, the worse of its groups
-    /// may not be removed in favour of the better one.
+    /// Groups with reference documents are kept, so pairs of them are left out, and each leads. They are taken first,
+    /// so that nothing near one of them leads in a star. A pair is left out if, by `verification`, the worse of its
+    /// groups may not be removed in favour of the better one.
     pub(crate) fn partition(
         &self,
         joined: &[GroupPair],

@@ -1,7 +1,7 @@
 //! The hashes that features are known by, named and versioned, with golden values.
 //!
 //! MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0: a version for slices without a loop over the tail; the
-//! `murmur3` crate is the oracle in the tests. It also hashes texts, names and whatever is no feature.
+//! `murmur3` crate is the oracle in the tests. It also hashes texts, names and other bytes that are not features.
 //!
 //! The folded product, ours after wyhash (Wang Yi): two words of eight bytes are multiplied to 128 bits, whose
 //! halves are put together by exclusive or. One multiplication a word and one a feature, where MurmurHash3 takes

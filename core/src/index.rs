@@ -4,12 +4,12 @@
 //! An index finds documents in one of two ways: by *keys*, the band hashes of both sketches, or by *hashes*, SimHashes
 //! that a dial searches. Documents with the same SimHash share a *slot* there.
 //!
-//! What a run over all documents ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same keys,
-//! the same verification with the same threshold. Asked for each document of a corpus in order, it gives the pairs that
-//! such a run finds between a document and those before it. Where buckets are capped the two differ: the run looks at
-//! the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose sketches are equal.
-//! The index looks at the first and the latest documents of such a key ([`lsh::MOST`]) and says
-//! how many it passed over.
+//! The index calls the same documents near as a run over all documents ([`crate::dedup`]): by the same sketches, the
+//! same keys, and the same verification with the same threshold. Asked for each document of a corpus in order, it gives
+//! the pairs between a document and those before it that such a run lists, by keys with [`Settings::all_pairs`]. The two
+//! differ where more than 256 documents share a key, or where very many share a SimHash: the run compares some pairs.
+//! The index looks at the first and the latest documents of such a key ([`lsh::MOST`]), and says how many it passed
+//! over.
 //!
 //! ```
 //! use simflip_core::Sketcher;

@@ -348,7 +348,7 @@ fn most_not_shared(least: f64, [a, b]: [u32; 2]) -> f64 {
     }
 }
 
-/// The most bits of one odd sketch that differ where no more than so many elements are counted.
+/// The most bits of an odd sketch of `words` words that differ where at most `elements` elements are counted.
 fn most_odd(elements: f64, words: usize) -> u32 {
     // What is counted is less than what is expected by at most one.
     let expected = expected_elements(words);
@@ -389,7 +389,7 @@ pub(crate) fn error(a: SetBits<'_>, b: SetBits<'_>, similarity: f64) -> f64 {
     variance([a.form(), b.form()], a.words.len(), sum, similarity).sqrt()
 }
 
-/// The variance of what so many words tell of two sets of `sum` elements together, whose bits are of these forms.
+/// The variance of the estimate by `words` words, for two sets of these forms with `sum` elements together.
 fn variance(forms: [Form; 2], words: usize, sum: f64, similarity: f64) -> f64 {
     let odd = || odd_variance(similarity, words / 2, sum);
     let minima = |bits: usize| one_bit::standard_error(similarity, bits).powi(2);
@@ -459,7 +459,7 @@ fn jaccard(not_shared: f64, [a, b]: [u32; 2]) -> f32 {
     }
 }
 
-/// The estimate from the numbers of bits in which odd sketches of so many words differ.
+/// The estimate from the numbers of bits in which odd sketches of `words` words differ.
 ///
 /// The number of elements is the mean of what is expected for these bits, but no less than any of them, and that
 /// number less the bits is even, since each collision hides two. So a few elements, which hardly ever collide in all
@@ -501,7 +501,7 @@ fn expected_elements(words: usize) -> &'static [f64] {
     })
 }
 
-/// The variance of what an odd sketch of so many words estimates for sets of `sum` elements together.
+/// The variance of the estimate by one odd sketch of `words` words, for two sets with `sum` elements together.
 fn odd_variance(similarity: f64, words: usize, sum: f64) -> f64 {
     let bits = (words * WORD) as f64;
     let not_shared = (sum * (1.0 - similarity) / (1.0 + similarity)).round();

@@ -53,7 +53,7 @@
 //! # Which module answers which question?
 //!
 //! - [`settings`]: which sketch, which candidates, which verification?
-//! - [`sketch`], [`simhash`], [`minhash`]: what stays of a document?
+//! - [`sketch`], [`simhash`], [`minhash`]: what is kept of a document?
 //! - [`search`]: which stored hashes or signatures are near this one?
 //! - [`calibrate`]: how many probes does a wanted recall take?
 //! - [`paper`]: which parts are the method of Sood & Loguinov (2011)?

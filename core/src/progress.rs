@@ -32,7 +32,7 @@ pub enum Step {
     Pairs,
     /// Clusters are made: documents.
     Clusters,
-    /// The members of clusters are compared with the document that stays: documents.
+    /// The members of clusters are compared with the kept document: documents.
     Cohesion,
 }
 

@@ -135,8 +135,8 @@ const FREE_COMPARISONS: u64 = 1 << 24;
 /// Sampled texts whose pairs with the other sampled ones tell how many are compared with all texts.
 const FIRST: usize = 160;
 
-/// Pairs that say enough: no more texts are compared than are expected to show so many, or [`FIRST`]. Each document of
-/// a large template is near all others of it, and what more of them would show takes longer than the run.
+/// Pairs that say enough: no more texts are compared than are expected to show this number, or [`FIRST`]. Each document
+/// of a large template is near all others of it, and what more of them would show takes longer than the run.
 const ENOUGH: u64 = 1 << 16;
 
 /// Number of texts that a run in memory compares with the sample at a time. They fill the blocks of a sieve evenly, and
@@ -640,7 +640,7 @@ fn sampling_interval(share: f64, [sampled, all]: [f64; 2]) -> [f64; 2] {
     if not_sampled <= 0.0 { [share; 2] } else { wilson(share, sampled / not_sampled) }
 }
 
-/// Wilson's interval (1927) of a share in so many independent observations, in 95 of 100 samples.
+/// Wilson's interval (1927) of a share in `n` independent observations, for 95 of 100 samples.
 fn wilson(share: f64, n: f64) -> [f64; 2] {
     const Z: f64 = 1.96;
     let centre = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);

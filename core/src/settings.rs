@@ -20,7 +20,7 @@ pub use crate::text::FeatureKind;
 pub use crate::weight::Weighting;
 use serde::{Deserialize, Serialize};
 
-/// The settings of a run. What is not here does not change the result.
+/// The settings of a run. Nothing else changes the result for the same documents.
 ///
 /// Begin with [`Settings::simhash`], [`Settings::minhash`] or [`Settings::paper`], and change what differs:
 ///
