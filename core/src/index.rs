@@ -6,10 +6,10 @@
 //!
 //! The index calls the same documents near as a run over all documents ([`crate::dedup`]): by the same sketches, the
 //! same keys, and the same verification with the same threshold. Asked for each document of a corpus in order, it gives
-//! the pairs between a document and those before it that such a run lists, by keys with [`Settings::all_pairs`]. The two
-//! differ where more than 256 documents share a key, or where very many share a SimHash: the run compares some pairs.
-//! The index looks at the first and the latest documents of such a key ([`lsh::MOST`]), and says how many it passed
-//! over.
+//! the pairs between a document and those before it that such a run lists, by keys with [`Settings::all_pairs`]. The
+//! two differ where more than 256 documents share a key, or where very many share a SimHash: the run compares some
+//! pairs. The index looks at the first and the latest documents of such a key ([`lsh::MOST`]), and says how many it
+//! passed over.
 //!
 //! ```
 //! use simflip_core::Sketcher;
