@@ -1,13 +1,12 @@
 //! Block-permuted Hamming search (Manku, Jain & Das Sarma 2007): exact, with one table per choice of blocks.
 //!
-//! Cut 64 bits into B blocks. Hashes within h bits of each other agree in at least B − h blocks, so one table
-//! per choice of B − h blocks, grouped by the bits of these blocks, finds every match. The 16 tables of the
+//! Cut 64 bits into B blocks. Hashes within h bits of each other agree in at least B − h blocks. So one table for
+//! each choice of B − h blocks, grouped by the bits of these blocks, finds every match. The 16 tables of their
 //! paper cut twice: h + 1 blocks, and the bits outside of the chosen one into h + 1 blocks again.
 //!
-//! Built to be a strong baseline. A directory replaces the interpolation search. A table holds the hashes as
-//! they are, grouped but not permuted, so a hash is compared without being rearranged. The first table is the
-//! ascending list of hashes itself and serves to look slots up. All tables' directories, then all their
-//! groups, are asked for at once.
+//! A directory replaces the interpolation search. A table holds the hashes as they are, grouped but not
+//! permuted, so a hash is compared without being rearranged. The first table is the ascending list of hashes itself:
+//! the slot of a hash is its place there. The directories of several tables, then their groups, are read together.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +19,7 @@ use crate::simhash::BITS;
 use crate::{Error, Result};
 use rayon::prelude::*;
 
-/// Tables that one index may have.
+/// The most tables of one index.
 const MAX_TABLES: usize = TableSet::BITS as usize;
 
 /// The parameters of a BPHS index.
@@ -30,7 +29,7 @@ pub struct BphsParams {
     /// h: the largest distance of a match, below 64.
     pub radius: u32,
     /// Number of tables: C(B, h) for some number B > h of blocks, or (h + 1)² for the cut in two steps; at
-    /// most 64. For h = 3: 4, 10, 16, 20, 35 or 56.
+    /// most 64. For h = 3: 4, 10, 16, 20, 35 or 56. More tables have longer keys, and so fewer candidates.
     pub tables: u32,
 }
 
@@ -41,8 +40,7 @@ impl Default for BphsParams {
 }
 
 impl BphsParams {
-    /// The usual number of tables for a radius: that of h + 2 blocks while an index can
-    /// have as many, else of h + 1.
+    /// The usual number of tables for a radius: that of h + 2 blocks if it is at most 64, else that of h + 1 blocks.
     #[doc(hidden)]
     pub fn usual_tables(radius: u32) -> u32 {
         match (radius + 1) * (radius + 2) / 2 {
@@ -86,16 +84,17 @@ impl BphsParams {
         Err(Error::parameter("tables", self.tables, expected))
     }
 
-    /// Checks whether there is such a number of tables: better reported before the corpus is read than after.
+    /// Checks that some cut of the bits has this number of tables for this radius.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if not.
+    /// [`Error::Parameter`] if none has.
     pub(crate) fn check(self) -> Result<()> {
         self.keys().map(|_| ())
     }
 }
 
-/// The tables of a BPHS index as keys of documents: hashes within the radius have an equal key in some table.
+/// The keys of documents by the tables of a BPHS index, for joins without an index: SimHashes within the radius have an
+/// equal key in at least one table.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct BlockKeys {
@@ -117,12 +116,13 @@ impl BlockKeys {
         self.masks.len()
     }
 
-    /// The key of a hash in a table: 32 bits of a hash of the table's bits, of which there may be more.
+    /// The key of a SimHash in a table, counted from 0: 32 bits of a hash of the SimHash's bits in that table's key.
+    /// Unequal bits may give equal keys.
     pub fn key(&self, hash: u64, table: usize) -> u32 {
         (fmix64(hash & self.masks[table]) >> 32) as u32
     }
 
-    /// The keys of a hash in all tables.
+    /// The keys of a SimHash in all tables, in order.
     pub fn keys(&self, hash: u64) -> impl Iterator<Item = u32> {
         (0..self.tables()).map(move |table| self.key(hash, table))
     }
@@ -169,14 +169,14 @@ fn choose(blocks: &[u64], k: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Block-permuted Hamming search over distinct hashes.
+/// An index of distinct hashes by block-permuted Hamming search, or by bands of their bits (`banded`).
 #[derive(Clone, Debug)]
 pub struct Bphs {
     name: String,
     radius: u32,
-    /// The keys' masks, next to each other for the rule of the first agreeing table.
+    /// The mask of each table's key.
     keys: Vec<u64>,
-    /// Table 0 has a key of leading bits: it is the ascending list that slots refer to.
+    /// Table 0 has a key of leading bits: it is the ascending list in which slots are places.
     tables: Vec<Table>,
     kernel: Level,
 }
@@ -191,6 +191,13 @@ impl Bphs {
         Self::with_keys(hashes, format!("bphs-{tables}"), radius, params.keys()?)
     }
 
+    /// Builds a table over `hashes` for each of `keys`, masks of the bits of a key. The first must be of leading bits.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for hashes that do not ascend, and for 2³² or more.
+    ///
+    /// # Panics
+    /// If the bits of a mask form more than four runs.
     pub(super) fn with_keys(hashes: &[u64], name: String, radius: u32, keys: Vec<u64>) -> Result<Self> {
         // Two to four hashes to a cell: a cell is one cache line, and the directory stays small beside the
         // table.

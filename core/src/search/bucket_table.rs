@@ -1,19 +1,21 @@
-//! Slots by keys of 32 bits, as small as can be: a table that holds each key once, in part by where it stands. Ours.
+//! A small table from keys of 32 bits to slots: which documents have this key? A slot is a number that the caller gives
+//! to a document. Ours.
 //!
-//! Keys are mixed, so that all their bits are even, and stand sorted in buckets: a bucket of depth d holds the keys
-//! that begin with the d bits of its number. Of a key the other 32 − d bits are stored, and with them its slot in 8 + d
-//! bits, so that an entry takes five bytes whatever the depth. A bucket is split when a slot does not fit: in an index
-//! of n documents, most buckets have 128 to 256 entries. Where in its bucket a key stands is guessed from its bits, and
-//! the guess is a few entries off.
+//! A mixed key is a key whose bits are scrambled, one to one, so that they are spread evenly (`mix`). An entry is a
+//! mixed key and a slot. Entries stand in buckets, sorted by mixed keys. The mixed keys of a bucket of depth d begin
+//! with the same d bits. Their other 32 − d bits, the rest, are stored, and with them the slot in 8 + d bits. So an
+//! entry takes five bytes whatever the depth. A bucket is split when a slot does not fit: in an index of n documents,
+//! most buckets have 128 to 256 entries. Where an entry stands in its bucket is guessed from its mixed key, and the
+//! guess is a few entries off.
 //!
-//! Slots of one key stand in the order in which they came, side by side as long as they are few. More of them are
-//! in a list elsewhere, which the entry of the key refers to. So a key that thousands of documents share makes no
-//! bucket long.
+//! Slots of one key stand in the order in which they came, side by side while they are at most eight. More of them are
+//! in a list outside of the bucket, and the key has one entry, with a mark in place of a slot. So a key that thousands
+//! of documents share makes no bucket long.
 
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
-/// Slots of one key that stand in its bucket.
+/// The most slots of one key that stand in its bucket.
 const FEW: usize = 8;
 
 /// Bytes of an entry.
@@ -25,32 +27,36 @@ const SPARE: usize = size_of::<u64>() - WIDTH;
 /// Bits of a slot in a bucket of depth 0.
 const SLOT_BITS: u32 = 8 * WIDTH as u32 - u32::BITS;
 
-/// Entries from the guess that are looked at one by one.
+/// The number of entries that are looked at one by one from the guess, before the search halves the rest.
 const STRIDE: usize = 16;
 
 /// A growing table of slots by their keys. Slots are below 2³¹.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketTable {
-    /// Bits of a bucket's place.
+    /// Bits of a bucket's place, the greatest depth of a bucket.
     depth: u32,
-    /// By the first bits of their keys: one of lesser depth stands at the first place of those that it covers.
+    /// The bucket of each value of the first `depth` bits of a mixed key. One of lesser depth stands at the first of
+    /// the places that it covers; the others hold nothing but its depth.
     buckets: Vec<TableBucket>,
-    /// By key, those with more than [`FEW`] slots.
+    /// By key, the slots of those keys that have more than [`FEW`].
     oversized: HashMap<u32, Vec<u32>>,
 }
 
+/// The entries whose mixed keys begin with the same `depth` bits.
 #[derive(Clone, Debug, Default)]
 struct TableBucket {
-    /// Entries, each the rest of a key and its slot; room for some more, and [`SPARE`].
+    /// Entries of five bytes, each the rest of a mixed key above a slot; room for some more, and [`SPARE`].
     bytes: Box<[u8]>,
+    /// Number of entries.
     len: u32,
     depth: u32,
 }
 
-/// The slots of a key.
+/// The slots of a key; none if the table does not have the key.
 pub(crate) enum KeySlots<'a> {
-    /// None to [`FEW`].
+    /// At most [`FEW`] slots, and their number.
     Few([u32; FEW], usize),
+    /// The list of more slots.
     Oversized(&'a [u32]),
 }
 
@@ -65,7 +71,8 @@ impl KeySlots<'_> {
     }
 }
 
-/// Entries that a bucket of so many has room for: for some more, so that those that come one by one seldom move all.
+/// The number of entries that a bucket of `len` entries gets room for: some more, so that entries that come one by one
+/// seldom move all.
 fn room(len: usize) -> usize {
     if len == 0 { 0 } else { len + len / 8 + 2 }
 }
@@ -89,17 +96,19 @@ impl TableBucket {
         (1 << self.slot_bits()) - 1
     }
 
-    /// The bits of a key that are stored.
+    /// The bits of a mixed key that are stored.
     #[inline]
     fn rest(&self, mixed: u32) -> u64 {
         u64::from(mixed) & ((1 << (u32::BITS - self.depth)) - 1)
     }
 
+    /// The entry of a mixed key and a slot, as this bucket stores it.
     #[inline]
     fn entry(&self, mixed: u32, slot: u64) -> u64 {
         self.rest(mixed) << self.slot_bits() | slot
     }
 
+    /// The entry at a place, from 0; beyond the bytes all ones.
     #[inline]
     fn at(&self, place: usize) -> u64 {
         let word = self.bytes.get(place * WIDTH..).and_then(<[u8]>::first_chunk);
@@ -115,13 +124,13 @@ impl TableBucket {
         self.at(place) & self.mark()
     }
 
-    /// About where a key stands.
+    /// About the place of a mixed key's first entry.
     #[inline]
     fn guess(&self, mixed: u32) -> usize {
         ((u64::from(self.len) * self.rest(mixed)) >> (u32::BITS - self.depth)) as usize
     }
 
-    /// The first place of an entry that is not below one.
+    /// The first place of an entry that is at least `entry`, searched from the place `guess` on.
     fn first(&self, guess: usize, entry: u64) -> usize {
         let mut at = guess;
         let below = at < self.len as usize && self.at(at) < entry;
@@ -146,7 +155,7 @@ impl TableBucket {
         low
     }
 
-    /// The places of a key's entries.
+    /// The places of a mixed key's entries.
     fn places(&self, mixed: u32) -> std::ops::Range<usize> {
         let start = self.first(self.guess(mixed), self.entry(mixed, 0));
         let last = self.entry(mixed, self.mark());
@@ -215,8 +224,9 @@ impl TableBucket {
 }
 
 impl BucketTable {
-    /// Appends entries in their order, each a mixed key and its slot: those of whole buckets from a mixed key on, until
-    /// there are so many or none is left. Gives the mixed key that the next bucket begins with.
+    /// Appends entries, each a mixed key in the upper half and a slot in the lower. Mixed keys ascend, and slots of one
+    /// key come in the order in which they stand. Whole buckets are appended, from the one that the mixed key `from`
+    /// belongs in, until they have at least `most` entries. Gives the next call's `from`; none if no bucket is left.
     pub(crate) fn entries(&self, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let enough = entries.len() + most;
         let (mut place, bits) = (self.place(from), u32::BITS - self.depth);
@@ -242,7 +252,7 @@ impl BucketTable {
         Some(((place as u64) << bits) as u32)
     }
 
-    /// The table of these keys and their slots, which ascend.
+    /// The table in which `slots[i]` has the key `keys[i]`. Slots must ascend.
     pub(crate) fn filled(keys: &[u32], slots: &[u32]) -> Self {
         let entry = |(&key, &slot): (&u32, &u32)| u64::from(mix(key)) << 32 | u64::from(slot);
         let mut entries: Vec<u64> = keys.iter().zip(slots).map(entry).collect();
@@ -252,7 +262,7 @@ impl BucketTable {
         bulk_load.finish()
     }
 
-    /// The place of the bucket that a key belongs into.
+    /// The place of the bucket that a mixed key belongs in.
     #[inline]
     fn place(&self, mixed: u32) -> usize {
         let place = (u64::from(mixed) >> (u32::BITS - self.depth)) as usize;
@@ -260,8 +270,8 @@ impl BucketTable {
         place >> covers << covers
     }
 
-    /// Where a key's entries are likely to stand, in a number that means nothing else: asked for some keys before
-    /// any of them is looked up, the processor fetches what they need all at once.
+    /// Reads the memory where a key's entries are likely to stand; the number that it returns has no meaning. Called
+    /// for several keys before any of them is looked up, it lets the processor fetch their memory at the same time.
     #[inline]
     pub(crate) fn fetch(&self, key: u32) -> u64 {
         let mixed = mix(key);
@@ -269,7 +279,7 @@ impl BucketTable {
         bucket.at(bucket.guess(mixed))
     }
 
-    /// The slots of a key.
+    /// The slots of a key, in the order in which they were inserted.
     pub(crate) fn get(&self, key: u32) -> KeySlots<'_> {
         let mixed = mix(key);
         let bucket = &self.buckets[self.place(mixed)];
@@ -308,7 +318,7 @@ impl BucketTable {
         }
     }
 
-    /// Gives a bucket's entries to two.
+    /// Divides the bucket at a place into two of one bit more depth.
     fn split(&mut self, place: usize) {
         let mut place = place;
         if self.buckets[place].depth == self.depth {
@@ -329,8 +339,8 @@ impl BucketTable {
         }
     }
 
-    /// Takes out slots, each with its key; gives how many there were. All slots of a list that are gone go with
-    /// the first of them.
+    /// Removes slots, which come with their keys, and gives how many it removed. Pairs that are not in the table are
+    /// passed over. From a list of more than [`FEW`] slots it removes all for which `gone` is true.
     pub(crate) fn remove(
         &mut self,
         documents: impl Iterator<Item = (u32, u32)>,
@@ -363,7 +373,7 @@ impl BucketTable {
         removed
     }
 
-    /// Takes out all slots that are gone, wherever they are: goes through the whole table.
+    /// Removes all slots for which `gone` is true, whatever their keys. It reads the whole table.
     pub(crate) fn sweep(&mut self, gone: impl Fn(u32) -> bool) {
         for bucket in &mut self.buckets {
             let mark = bucket.mark();
@@ -387,7 +397,8 @@ impl BucketTable {
         }
     }
 
-    /// Takes slots out of a list, which goes where few stay; gives how many there were.
+    /// Removes the slots for which `gone` is true from the list of a key, and gives how many. A list of at most [`FEW`]
+    /// slots becomes entries of the bucket.
     fn shorten(&mut self, key: u32, gone: impl Fn(u32) -> bool) -> usize {
         let Some(slots) = self.oversized.get_mut(&key) else { return 0 };
         let before = slots.len();
@@ -408,7 +419,7 @@ impl BucketTable {
         removed
     }
 
-    /// The slots whose keys others have as well.
+    /// The slots that share their key with another slot, in no order.
     pub(crate) fn shared(&self) -> impl Iterator<Item = u32> + '_ {
         let few = self.buckets.iter().flat_map(|bucket| {
             let same = move |a: usize, b: usize| {
@@ -422,7 +433,7 @@ impl BucketTable {
         few.chain(self.oversized.values().flatten().copied())
     }
 
-    /// The key of a slot: goes through the whole table.
+    /// The key of a slot; none if the table does not have the slot. It reads the whole table.
     pub(crate) fn key_of(&self, slot: u32) -> Option<u32> {
         for (number, bucket) in self.buckets.iter().enumerate() {
             let found = (0..bucket.len as usize).find(|&place| bucket.slot(place) == u64::from(slot));
@@ -434,7 +445,7 @@ impl BucketTable {
         self.oversized.iter().find(|(_, slots)| slots.contains(&slot)).map(|(&key, _)| key)
     }
 
-    /// Bytes that it takes.
+    /// Memory in bytes of the buckets and lists.
     pub(crate) fn bytes(&self) -> usize {
         let buckets: usize = self.buckets.iter().map(|bucket| bucket.bytes.len()).sum();
         let oversized: usize = self.oversized.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
@@ -445,25 +456,25 @@ impl BucketTable {
     }
 }
 
-/// A table that is made from its entries in their order.
+/// A table in the making, from entries that ascend.
 #[derive(Debug)]
 pub(crate) struct BulkLoad {
     table: BucketTable,
     /// The bucket behind those that are made, with room for entries that may come.
     next: TableBucket,
-    /// The key of the last entry, mixed, and how many of its entries stand at the end of that bucket; none where its
-    /// slots are in a list elsewhere.
+    /// The mixed key of the last entry.
     key: u32,
+    /// The number of entries of `key` at the end of `next`; 0 where its slots are in a list.
     same: usize,
     /// Bytes of buckets that were made since memory was last asked for.
     made: usize,
 }
 
-/// Bytes of memory that are asked for at once: less than what an allocator takes from the system for itself alone.
+/// Bytes of memory that are asked for at once: fewer than an allocator gets from the system as a block of its own.
 const AT_ONCE: usize = 96 << 10;
 
 impl BulkLoad {
-    /// A table of slots up to the last.
+    /// An empty table for slots of at most `last`.
     pub(crate) fn new(last: u32) -> Self {
         let mut depth = 0;
         while u64::from(last) >= (1 << (SLOT_BITS + depth)) - 1 {
@@ -481,7 +492,7 @@ impl BulkLoad {
         }
     }
 
-    /// Puts an entry behind the others: a mixed key and its slot.
+    /// Adds an entry, a mixed key in the upper half and a slot in the lower. Entries must ascend.
     #[inline]
     pub(crate) fn push(&mut self, entry: u64) {
         let (mixed, slot) = ((entry >> 32) as u32, entry & u64::from(u32::MAX));
@@ -501,7 +512,7 @@ impl BulkLoad {
         self.next.push(self.next.entry(mixed, slot));
     }
 
-    /// Puts one more slot of the last key into its list, with those that stand in the bucket, if they still do.
+    /// Adds one more slot to the list of the last key, and moves there the slots of the key that stand in the bucket.
     #[cold]
     fn push_oversized(&mut self, slot: u64) {
         let next = &mut self.next;
@@ -516,7 +527,7 @@ impl BulkLoad {
         list.push(slot as u32);
     }
 
-    /// The table.
+    /// Makes the buckets that are left, and gives the table.
     pub(crate) fn finish(mut self) -> BucketTable {
         while self.table.buckets.len() < 1 << self.table.depth {
             self.make();
@@ -531,7 +542,7 @@ impl BulkLoad {
         let bytes = next.laid_out(room(next.len as usize));
         self.made += bytes.len();
         if self.made > AT_ONCE {
-            // Asked for a bucket at a time, an allocator asks the system for each: see to it that more is at hand.
+            // An allocator that is asked for one bucket at a time asks the system for each. This makes it ask for more.
             drop(std::hint::black_box(Vec::<u8>::with_capacity(AT_ONCE)));
             self.made = 0;
         }
@@ -540,7 +551,8 @@ impl BulkLoad {
     }
 }
 
-/// A key with even bits: other keys give others, and [`unmix`] gives it back (the finalizer of MurmurHash3).
+/// The mixed key of a key (the finalizer of MurmurHash3). Different keys have different ones, and [`unmix`] gives the
+/// key back.
 #[inline]
 fn mix(key: u32) -> u32 {
     let mut mixed = (key ^ key >> 16).wrapping_mul(0x85eb_ca6b);
@@ -548,6 +560,7 @@ fn mix(key: u32) -> u32 {
     mixed ^ mixed >> 16
 }
 
+/// The key of a mixed key.
 fn unmix(mixed: u32) -> u32 {
     let mut key = (mixed ^ mixed >> 16).wrapping_mul(0x7ed1_b41d);
     key = (key ^ key >> 13 ^ key >> 26).wrapping_mul(0xa5cb_9243);

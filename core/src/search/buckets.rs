@@ -1,9 +1,11 @@
-//! The way of a search that probes groups of hashes, shared by the indexes that do so.
+//! The search that BPHS and PSM with key flips share. Their index is a list of [`Table`]s, and a probe compares a query
+//! with the group of hashes that have one key in one table.
 //!
 //! One probe costs two dependent reads from places that no cache predicts: the directory, then the group. So
 //! the probes of a round go through three phases together: ask for the directory entries; read them and ask for the
-//! groups; compare. In a batch several queries take turns, each in another phase. The slot of a match in a later table
-//! is a search in the first, and goes through the same phases beside the probes of the next queries.
+//! groups; compare. Several queries take turns, each in another phase; a lane is the state of one of them. Slots are
+//! places in the first table. A match in a later table is looked up there, in the same phases, beside the probes of the
+//! next queries.
 
 use super::table::Table;
 use super::{Cost, Hit, Match, Mode, Query};
@@ -20,83 +22,95 @@ const ROUND: usize = 16;
 /// Probes in the first round of a search that may end at its first match.
 const FIRST_ROUND: usize = 4;
 
-/// Queries of a batch that are under way at the same time.
+/// The most queries that are under way at the same time.
 pub(super) const LANES: usize = 8;
 
 /// The number of queries ahead whose weights are asked for.
 const ASKED_AHEAD: usize = 16;
 
-/// One probe: of the hashes of a table that agree in the key with the query after `mask` is flipped.
+/// A probe for the hashes of a table that have the key of the query with the bits of `mask` flipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
+    /// Number of the table, from 0.
     pub table: u32,
+    /// The bits of the query that are flipped.
     pub mask: u64,
 }
 
-/// An index whose search is a sequence of probes.
+/// An index of tables, whose search is a sequence of probes.
 pub(super) trait Buckets {
-    /// The first of them is the list that slots refer to.
+    /// The tables, all of the same hashes. Slots are places in the first.
     fn tables(&self) -> &[Table];
 
+    /// The largest distance of a match.
     fn search_radius(&self) -> u32;
 
+    /// The processor's instructions that the search uses.
     fn kernel(&self) -> Level;
 
-    /// Prepares the sequence of probes for a query.
+    /// Sets `course` to the beginning of the sequence of probes for a query.
     fn begin(&self, query: Query<'_>, course: &mut Course);
 
-    /// The next probe, if the sequence goes on.
+    /// The next probe; none at the end of the sequence. The caller counts it in [`Course::taken`].
     fn next(&self, course: &mut Course) -> Option<Probe>;
 
-    /// Asks for what `begin` will read of a query.
+    /// Prefetches the memory of a query that `begin` will read.
     #[inline]
     fn ask_ahead(&self, _: &Query<'_>) {}
 
-    /// True if a match belongs to this probe, and not to another one that finds it as well.
+    /// True if this probe is the one that reports a match. Several probes may find it, and one of them reports it.
+    /// `differing` are the bits in which the stored hash differs from the query.
     fn owns(&self, course: &Course, probe: Probe, differing: u64, mode: Mode) -> bool;
 }
 
 /// The state of a query in its sequence of probes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
-    /// Probes taken so far.
+    /// The number of probes taken so far.
     pub taken: u64,
-    /// For one sequence of flips from a heap.
+    /// Of PSM, the flips in the order of the query's weights.
     pub vosh: Vosh,
-    /// For flips in a fixed order of ranks.
+    /// Of PSM with a fixed order of ranks, the query's bits by rank.
     pub order: Volatility,
 }
 
-/// One query under way.
+/// The state of one query under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
+    /// Its sequence of probes.
     pub course: Course,
+    /// The first `n` are the probes of this round.
     probes: [Probe; ROUND],
+    /// The directory's cell of each probe.
     cells: [u32; ROUND],
+    /// Where each probe's group begins and ends in its table.
     ranges: [(u32, u32); ROUND],
+    /// Probes of this round; 0 if the lane has no query.
     n: usize,
     /// Probes finished in earlier rounds.
     finished: u64,
-    /// Position of the query.
+    /// Place of the query among those asked together.
     query: u32,
 }
 
-/// Matches of later tables, whose slots are not known yet.
+/// Matches that later tables than the first found, each with its stored hash. Their slots are still to be looked up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unplaced {
-    /// The first table's directory has been asked for.
+    /// Matches for which the first table's directory entry has been prefetched.
     new: Vec<(u64, Match)>,
-    /// Its hashes as well.
+    /// Matches for which the first table's hashes have been prefetched as well.
     located: Vec<(u64, Match)>,
 }
 
 impl Unplaced {
+    /// Adds a match, and prefetches the directory entry of its stored hash in the first table.
     fn push(&mut self, first: &Table, stored: u64, found: Match) {
         first.prefetch_cell(first.cell(stored));
         self.new.push((stored, found));
     }
 
-    /// Finds the slots of those whose hashes have been asked for, and asks for the hashes of the others.
+    /// Looks up the matches whose hashes have been prefetched, and gives them with their slots to `placed`. Prefetches
+    /// the hashes of the others.
     pub fn advance(&mut self, first: &Table, placed: &mut dyn FnMut(Match)) {
         for (stored, found) in self.located.drain(..) {
             let slot = first.find(stored).0.expect("every table holds the same hashes");
@@ -109,19 +123,24 @@ impl Unplaced {
         std::mem::swap(&mut self.new, &mut self.located);
     }
 
+    /// True if no match is left to be looked up.
     pub fn is_empty(&self) -> bool {
         self.new.is_empty() && self.located.is_empty()
     }
 }
 
-/// The answers of an index to queries. Matches in the first table go to `found`, the others to `unplaced`.
+/// A search of an index for all of some queries. Running it gives their cost.
 pub(super) struct ProbeRun<'a, B> {
     pub index: &'a B,
     pub queries: &'a [Query<'a>],
     pub mode: Mode,
+    /// A buffer for the queries under way.
     pub lanes: &'a mut Vec<Lane>,
+    /// A buffer for the matches of later tables. It must be empty, and is empty after the run.
     pub unplaced: &'a mut Unplaced,
+    /// A buffer for one lane's positions of near hashes.
     pub near: &'a mut NearList,
+    /// The receiver of all matches, with their slots.
     pub found: &'a mut dyn FnMut(Match),
 }
 
@@ -222,8 +241,8 @@ fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
 }
 
 impl Lane {
-    /// Phase 3: compares. `found` gets the stored hash, the match, with its position in its table for a slot, and the
-    /// table.
+    /// Phase 3: compares the query with the groups of this round. `found` gets each stored hash that matches, the match
+    /// with the place of the hash in its table for a slot, and the number of the table.
     #[inline(always)]
     fn compare<B: Buckets>(
         &self,

@@ -1,9 +1,9 @@
-//! Dense groups of hashes, as documents of one template have: their pairs would grow with the square of their number.
+//! Dense groups of hashes, as documents of one template have: the number of their near pairs would grow with the square
+//! of their size. This module gives a join some of these pairs instead of all.
 //!
-//! A sample of all hashes says which of them are in a dense group. Such a hash is joined with the nearest hashes of the
-//! sample, so that a group is connected. It is also joined with its neighbours in several orders of all hashes of dense
-//! groups, so that a document outside the sample has neighbours outside the sample too. To the sample alone, few
-//! documents would be near one that stays.
+//! A hash is of a dense group if many hashes of a sample of all hashes are near it. Such a hash is paired with the
+//! nearest hashes of the sample, so that a group is connected. It is also paired with its neighbours in several orders
+//! of all hashes of dense groups. Were it paired with the sample alone, few documents would be near a kept one.
 
 use super::NearPair;
 use crate::hash::fmix64;
@@ -11,30 +11,30 @@ use crate::id::{Id, Slot};
 use crate::kernel::Level;
 use std::ops::ControlFlow;
 
-/// The most pairs of so many distinct hashes that are listed; where there are more, dense groups are sub-sampled.
+/// The most near pairs that a join of so many distinct hashes lists. If there are more, dense groups are sub-sampled.
 pub(super) const fn most_pairs(hashes: u64) -> u64 {
     const A_HASH: u64 = 32;
     const BESIDES: u64 = 1 << 24;
     hashes.saturating_mul(A_HASH).saturating_add(BESIDES)
 }
 
-/// Neighbours in the sample from which on a hash is of a dense group: the first number with which the others can be
-/// joined. With the last one all are of dense groups.
+/// Least numbers of neighbours in the sample of a hash of a dense group. They are tried in turn, until the join of all
+/// other hashes stays within its limits. With the last one, 0, no other hashes are left.
 pub(super) const DENSE: [u32; 4] = [33, 9, 2, 0];
-/// Neighbours in the sample that a hash of a dense group is joined with.
+/// The most neighbours in the sample that a hash of a dense group is paired with.
 pub(super) const SHOWN: usize = 32;
-/// Neighbours in the sample that these are the nearest of: more are not seen for.
+/// The most neighbours in the sample that are looked for; the nearest are chosen among them.
 const SEEN: usize = 1024;
 
-/// Hashes before it in an order that a hash is compared with.
+/// The number of hashes before it in an order that a hash is compared with.
 const WINDOW: usize = 16;
 
-/// Bounds of a sample's size, of which it is a sixteenth otherwise.
+/// Bounds of the size of a sample, which has one of [`ONE_OF`] hashes between them.
 const LEAST: usize = 1 << 10;
 const MOST: usize = 1 << 16;
 const ONE_OF: usize = 16;
 
-/// A sample of distinct hashes, ascending. Which are in it depends on the hashes alone.
+/// The slots of a sample of distinct hashes, ascending. Which hashes are in it depends on all of them and nothing else.
 pub(super) fn sample(hashes: &[u64]) -> Vec<Slot> {
     let size = (hashes.len() / ONE_OF).clamp(LEAST, MOST).min(hashes.len());
     let mut sampled: Vec<(u64, Slot)> = Vec::new();
@@ -51,19 +51,19 @@ pub(super) fn sample(hashes: &[u64]) -> Vec<Slot> {
     sample
 }
 
-/// The facts that a sample shows of a hash.
+/// The neighbours of one hash in a sample: the hashes of the sample within the radius, but for the hash itself.
 #[derive(Debug)]
 pub(super) struct SampledHash {
-    /// The number of near hashes in the sample, at most [`SEEN`]; never the hash itself.
+    /// The number of neighbours, at most [`SEEN`].
     pub neighbours: u32,
-    /// The nearest, of equals the first: their distance and their place in the sample; at most [`SHOWN`].
+    /// The distance and the place in the sample of the nearest neighbours, ascending; at most [`SHOWN`].
     pub nearest: Vec<(u32, usize)>,
-    /// Hashes that it was compared with.
+    /// The number of hashes of the sample that the hash was compared with.
     pub compared: u64,
 }
 
 impl SampledHash {
-    /// Gathers the facts on a hash from those of a sample within `radius` bits.
+    /// Finds the neighbours of `hash` within `radius` bits among the hashes of `sample`.
     pub fn new(sample: &[u64], hash: u64, radius: u32) -> Self {
         let mut near: Vec<(u32, usize)> = Vec::new();
         let compared = Level::in_use().scan(sample, hash, radius, |at, distance| {
@@ -82,8 +82,8 @@ impl SampledHash {
     }
 }
 
-/// The near pairs of some hashes of dense groups that stand together in an order: the one in which those are beside one
-/// another that agree in bits from `from` on.
+/// The pairs within `radius` bits among hashes of dense groups that stand within [`WINDOW`] places in one order.
+/// `dense` has their slots. The order is by the bits of a hash, read cyclically from the one `from` below the top.
 pub(super) fn beside(hashes: &[u64], dense: &[Slot], from: u32, radius: u32) -> Vec<NearPair> {
     let key = |slot: Slot| hashes[slot.index()].rotate_left(from);
     let mut order = dense.to_vec();

@@ -1,9 +1,9 @@
-//! The distinct hashes of a corpus, so that identical hashes are stored and compared once.
+//! The distinct hashes of some documents, so that identical hashes are stored and compared once.
 
 use crate::id::{Document, Id, Lists, Slot};
 
-/// The distinct values of a list of hashes in ascending order, and for each of them who has it: ids of type
-/// `K`, such as the documents or the texts that were hashed.
+/// The distinct values of a list of hashes in ascending order, and the members of each: the ids of type `K` that have
+/// the hash, such as documents or texts. The slot of a hash is its place in this order.
 #[derive(Clone, Debug)]
 pub struct DistinctHashes<K = Document> {
     hashes: Vec<u64>,
@@ -11,7 +11,7 @@ pub struct DistinctHashes<K = Document> {
 }
 
 impl DistinctHashes {
-    /// The distinct ones of `hashes`, where `hashes[i]` is that of the document `i`.
+    /// The distinct ones of `hashes`, where `hashes[i]` is the hash of document `i`.
     ///
     /// # Panics
     /// If there are 2³² hashes or more; a run is split into parts well before.
@@ -22,7 +22,7 @@ impl DistinctHashes {
 }
 
 impl<K: Copy + Ord + Send> DistinctHashes<K> {
-    /// The distinct hashes of pairs of a hash and an id of the caller's.
+    /// The distinct hashes of a list of pairs, each of a hash and the id that has it.
     ///
     /// ```
     /// use simflip_core::search::distinct::DistinctHashes;
@@ -63,13 +63,13 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
         self.members.get(slot)
     }
 
-    /// The members of every slot.
+    /// The members of every slot, as lists by slot.
     #[doc(hidden)]
     pub fn groups(&self) -> &Lists<Slot, K> {
         &self.members
     }
 
-    /// The members of every slot, without the hashes.
+    /// Drops the hashes, and gives the members of every slot.
     pub(crate) fn into_groups(self) -> Lists<Slot, K> {
         self.members
     }

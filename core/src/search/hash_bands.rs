@@ -1,5 +1,5 @@
-//! Bands of the bits of hashes, as tables of [`Bphs`]: a match has to agree in all bits of a band, whatever the radius
-//! is. Such a search is not exact.
+//! Bands of the bits of SimHashes, as tables of [`Bphs`]: a match has to agree with the query in all bits of a band.
+//! The search is exact only if there are more bands than `radius` bits.
 
 use super::bands::Banding;
 use super::bphs::Bphs;
@@ -19,18 +19,18 @@ fn band_keys(Banding { bands, rows }: Banding) -> Result<Vec<u64>> {
     Ok((0..bands).map(|band| u64::MAX << (BITS - rows) >> (band * rows)).collect())
 }
 
-/// Checks whether hashes can be cut into these bands.
+/// Checks that a hash of 64 bits has room for these bands of `rows` bits.
 ///
 /// # Errors
-/// [`Error::Parameter`] if not.
+/// [`Error::Parameter`] if it has not, or if there is no band or no bit in one.
 pub(crate) fn check_bands(banding: Banding) -> Result<()> {
     band_keys(banding).map(|_| ())
 }
 
 impl Bphs {
     /// Builds a table for each band of bits over `hashes`, as [`new`](Self::new) does; `rows` of a [`Banding`]
-    /// are bits here. It finds the hashes within `radius` that agree in all bits of a band. These are all within
-    /// the radius only if that is less than the number of bands.
+    /// are bits here. The index finds the hashes within `radius` that agree with the query in all bits of a band. These
+    /// are all hashes within the radius only if the radius is less than the number of bands.
     ///
     /// # Errors
     /// [`Error::Parameter`] for bands that do not fit 64 bits, a radius of 64 or more, and hashes that do not ascend.

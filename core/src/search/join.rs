@@ -1,25 +1,25 @@
-//! The self-join: every two of a list of distinct hashes that lie within h bits of each other,
-//! without any index. Exact.
+//! The exact self-join: every two of a list of distinct hashes that lie within h bits of each other, without any index.
+//! A slot is the place of a hash in that list.
 //!
-//! It goes by masks such that any two hashes within h bits of each other agree in all bits of one of them, at
-//! the least. Whoever looks into all groups of hashes that agree in the bits of a mask, mask by mask, meets every
+//! It goes by masks such that any two hashes within h bits of each other agree in all bits of at least one mask. The
+//! join looks into all groups of hashes that agree in the bits of a mask, mask by mask, and so comes upon every near
 //! pair. Cut 64 bits into h + 1 blocks, and the blocks are such masks: h bits cannot differ in each. Pagh (*Locality-
 //! sensitive Hashing without False Negatives*, SODA 2016) has better ones. Give each bit a vector of 0 and 1, of k
 //! components. For each vector v there is a mask of the bits whose vectors are not orthogonal to v (modulo 2). To any
 //! k − 1 bits there is a v other than 0 that is orthogonal to the vectors of all of them. So two hashes within k − 1
 //! bits agree in one of these 2ᵏ − 1 masks, and each has about half of all bits. In general bits are cut into parts,
-//! and each part has a k of its own; if these add up to h + 1, one of the parts has fewer than its k bits that differ.
-//! With each k of 1, that is the blocks. With two parts of 32 bits it is, at 10 bits, 94 masks of 16 bits, where
-//! blocks, of which three of 13 must agree, make 286 groups of 15 bits for each hash.
+//! and each part has a k of its own. If these add up to h + 1, one of the parts has fewer than its k bits that differ.
+//! With each k of 1, the parts are the blocks. For h = 10, two parts of 32 bits have 94 masks of 16 bits. Blocks, of
+//! which three of 13 must agree, would make 286 groups of 15 bits for each hash.
 //!
-//! A pair counts where it meets first, which is where it differs in each earlier mask.
+//! A pair is reported by the first mask in all of whose bits it agrees.
 //!
-//! Ours: the vectors are chosen one by one, for the fewest comparisons; how many parts there are follows from a model
-//! of costs. Nothing is sorted. A list is parted by only as many bits of a mask as make its parts small, and small
-//! parts are compared all against all with vector instructions (`kernel::near`), which is cheaper than parting them
-//! further. A part that stays large when the bits of its mask are used up, because hashes are very many or the data
-//! skewed, is joined anew on those of its other bits that vary. All parting but the first happens in the processor's
-//! caches, and the first goes through the list in pieces that fit there.
+//! Ours: the vectors are chosen one by one, for the fewest comparisons; how many parts the bits are cut into follows
+//! from a model of costs. Hashes are not sorted. The list is parted by only as many bits of a mask as make its parts
+//! small. Small parts are compared all against all with vector instructions (`kernel::near`), which is cheaper than to
+//! part them further. A part that stays large when the bits of its mask are used up is joined anew on those of its
+//! other bits that vary. That happens if hashes are very many or the data skewed. All parting but the first happens in
+//! the processor's caches, and the first goes through the list in pieces that fit there.
 
 use std::iter;
 use std::ops::{ControlFlow, Range};
@@ -62,17 +62,17 @@ const MOST_REVISIONS: u32 = 2;
 /// Parting takes a bit away from a path, of 64, each time.
 const MOST_LEVELS: usize = 65;
 
-/// Memory that a join works with: the list, and a parted copy of it with slots.
+/// Bytes of memory for each hash that a join works with: the list, and a parted copy of it with slots.
 pub const BYTES_PER_HASH: usize = 20;
 
 /// Finds all pairs of `hashes`, which must be distinct, at distance 1 to `radius`, each once. `sink` gets
-/// them in parts; their order is the same for any number of threads and on any processor, but no order of
-/// slots. `progress` hears of hashes done.
+/// them some at a time; their order is the same for any number of threads and on any processor, but no order of
+/// slots. `progress` gets how many more hashes are done.
 ///
-/// In the cost, a probe is a group of hashes that were compared all against all;
-/// candidates are the comparisons.
+/// In the returned cost, a probe is a group of hashes that were compared all against all. A pair that several groups
+/// hold counts as a candidate in each, and if it is near as verified in each.
 ///
-/// Memory: [`BYTES_PER_HASH`], and the pairs of some dozens of groups.
+/// Memory: [`BYTES_PER_HASH`], and the pairs that wait for `sink`.
 ///
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter) for 2³² hashes or more.
@@ -86,20 +86,20 @@ pub fn join(
     Ok(cost.expect("without limits no join is given up"))
 }
 
-/// When a join is given up: where very many hashes lie near one another, pairs grow with
-/// the square of their number.
+/// The most near pairs of a join; one that has more is given up. Where very many hashes lie near one another, the
+/// number of pairs grows with the square of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Near pairs that may be met, each as often as it is come upon.
+    /// The most near pairs that comparisons come upon. A pair counts as often as it is compared.
     pub hits: u64,
-    /// Near pairs that there may be.
+    /// The most near pairs. A pair counts once.
     pub found: u64,
-    /// Near pairs that may wait at once for the sink, twelve bytes each.
+    /// The most near pairs that wait at once for the sink, 12 bytes each.
     pub buffered: u64,
 }
 
 impl Limits {
-    /// No limits.
+    /// No limits: the join is never given up.
     pub const NONE: Self = Self { hits: u64::MAX, found: u64::MAX, buffered: u64::MAX };
 }
 
@@ -116,8 +116,8 @@ impl Watch {
         Self { limits, hits: AtomicU64::new(0), found: AtomicU64::new(0), buffered: AtomicU64::new(0) }
     }
 
-    /// True if a limit is passed. What is counted only grows, and the sums do not depend on the number of threads: if
-    /// one of them sees it passed, the join would have been given up by any number of threads.
+    /// True if a limit is passed. Counts only grow, and their sums do not depend on the number of threads. So any
+    /// number of threads gives up the same joins.
     fn is_over(&self) -> bool {
         let Limits { hits, found, buffered } = self.limits;
         self.hits.load(Relaxed) > hits
@@ -132,8 +132,8 @@ impl Watch {
     }
 }
 
-/// Joins as [`join`] does, unless it meets more pairs than `limits` allow; then `None`, and the pairs given to the sink
-/// are to be forgotten. Whether a join is given up depends on the hashes alone.
+/// Joins as [`join`] does, unless it comes upon more pairs than `limits` allow. Then it gives `None`, and the caller
+/// drops the pairs that `sink` got. Whether a join is given up depends on the hashes, the radius and the limits alone.
 ///
 /// # Errors
 /// As [`join`].
@@ -169,7 +169,7 @@ struct Walk<'a> {
     hashes: &'a [u64],
     radius: u32,
     watch: Arc<Watch>,
-    /// Threads' states that no thread has now.
+    /// The states of threads that no thread uses now.
     workers: Mutex<Vec<Worker>>,
     pieces: Pieces,
     cost: Cost,
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Parts the list by a mask, and joins the parts; false if a limit was passed.
+    /// Parts the list by a mask, and joins the parts; false if a limit was passed. `earlier` are the masks before.
     fn through(
         &mut self,
         earlier: &[u64],
@@ -235,8 +235,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Every hash against every later one: where the radius is so large that no block agrees for
-/// sure, or hashes are few.
+/// Compares every hash with every later one, where that is cheaper than any masks: hashes are few, or the radius is
+/// large. None if a limit is passed.
 fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
     let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
@@ -287,8 +287,8 @@ fn bits_for(n: usize, most: u32) -> u32 {
     (n / AIM).max(1).ilog2().saturating_add(1).min(most)
 }
 
-/// Masks, in the bits of `free` that vary among the hashes, by which the model of costs would have them joined; none
-/// where to compare all hashes with all is cheaper than any.
+/// Chooses the masks to join hashes by, of the bits of `free` that vary among them; none if it is cheaper to compare
+/// all hashes with all. `deeper` is how many times large groups may be joined anew.
 fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64>> {
     // Of many groups it is clear without a look at their bits.
     if all_against_all(hashes.len() as f64, 0.0) <= (f64::from(radius) + 1.0) * LEAST {
@@ -301,7 +301,7 @@ fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64
     Some(cover(varying, parts, radius))
 }
 
-/// The share of near pairs among some of a list.
+/// The share of near pairs among 256 pairs of a list, which are drawn by hashing.
 fn near_share(hashes: &[u64], radius: u32) -> f64 {
     const SAMPLED: u64 = 256;
     let drawn = |draw: u64| (fmix64(draw) % hashes.len() as u64) as usize;
@@ -380,7 +380,7 @@ fn share(dimensions: u32) -> f64 {
 /// Most dimensions of the vectors of a part.
 const MOST_DIMENSIONS: u32 = 8;
 
-/// The question to the model of costs.
+/// A join whose time the model of costs estimates.
 #[derive(Clone, Copy)]
 struct JoinTask {
     hashes: f64,
@@ -394,7 +394,8 @@ struct JoinTask {
 }
 
 impl JoinTask {
-    /// Time for each hash, and how many parts the bits are best cut into; none where all are best compared with all.
+    /// The least time for each hash in nanoseconds, and how many parts the bits are cut into for it; none if all hashes
+    /// are compared with all.
     fn cheapest(self) -> (f64, Option<u32>) {
         let mut best = (all_against_all(self.hashes, self.near), None);
         if self.radius >= self.bits {
@@ -410,7 +411,7 @@ impl JoinTask {
         best
     }
 
-    /// Time for each hash in so many parts, if it is less than `most`.
+    /// The time for each hash with the bits in so many parts, if it is less than `most`.
     fn in_parts(self, parts: u32, most: f64) -> Option<f64> {
         // Some parts have one dimension more, and bits for masks of one bit more.
         let all = self.radius + 1;
@@ -450,8 +451,8 @@ fn leading(mask: u64, count: u32) -> u64 {
     mask & !rest
 }
 
-/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, of moving a hash to its part, and
-/// of each time that a near pair is met.
+/// The nanoseconds, on a processor of 2023, of a comparison, of a row of comparisons, of moving a hash to its part,
+/// and of coming upon a near pair.
 const COMPARISON: f64 = 0.1;
 const ROW: f64 = 4.0;
 const MOVE: f64 = 3.0;
@@ -468,15 +469,15 @@ fn all_against_all(size: f64, near: f64) -> f64 {
     ROW + size / 2.0 * (COMPARISON + near * NEAR_PAIR)
 }
 
-/// The place for the parts of a list of the same length.
+/// The memory that a list is parted into; `hashes` and `slots` have its length.
 struct PartsMut<'a> {
     hashes: &'a mut [u64],
     slots: &'a mut [u32],
-    /// Gets the place where each part begins, and the end of the last one.
+    /// Gets the place where each part begins, and the end of the last part.
     starts: &'a mut Vec<u32>,
 }
 
-/// Bits of a hash by which a list is parted.
+/// The bits of a hash by which a list is parted. Their value is the number of the hash's part.
 #[derive(Clone, Copy, Debug)]
 struct Digit {
     mask: u64,
@@ -494,7 +495,8 @@ impl Digit {
         1 << self.mask.count_ones()
     }
 
-    /// Parts a list, keeping the order within parts; `keys` is a buffer.
+    /// Parts a list into `into`, and keeps the order within parts. `slot` gives the slot of each place of the list, and
+    /// `keys` is a buffer.
     fn part(&self, hashes: &[u64], slot: impl Fn(usize) -> u32, into: PartsMut<'_>, keys: &mut Vec<u16>) {
         let PartsMut { hashes: to_hashes, slots: to_slots, starts } = into;
         if keys.len() < hashes.len() {
@@ -575,7 +577,7 @@ impl Pieces {
     }
 }
 
-/// A list that has been parted.
+/// A list of hashes with their slots, and where its parts begin if it has been parted.
 #[derive(Default)]
 struct PartedList {
     hashes: Vec<u64>,
@@ -596,8 +598,9 @@ struct Path {
 struct Worker {
     radius: u32,
     kernel: kernel::Level,
+    /// The parted lists of the groups on the path to the present one, one inside of another.
     levels: Vec<PartedList>,
-    /// Masks in each of which a pair must differ, because it is reported elsewhere if it does not.
+    /// The earlier masks. A pair that agrees in all bits of one of them is reported there, and not here.
     differ: Vec<u64>,
     keys: Vec<u16>,
     groups: Vec<Range<usize>>,
@@ -623,7 +626,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with a group that has been parted by all bits of its last mask but `rest`.
+    /// Joins a group that has been parted by all bits of its last mask but `rest`.
     fn enter(&mut self, levels: &mut [PartedList], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
         if self.watch.is_over() {
             // Nothing of this will count.
@@ -662,7 +665,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with a group whose hashes agree in all bits of its masks: by other masks, if it is large.
+    /// Joins a group whose hashes agree in all bits of its masks: by other masks if that is cheaper than comparing all.
     fn join_anew(&mut self, levels: &mut [PartedList], hashes: &[u64], slots: &[u32], path: Path) {
         let deeper = MOST_REVISIONS - path.revisions;
         let masks = (deeper > 0).then(|| choose(hashes, !path.chosen, self.radius, deeper - 1)).flatten();
@@ -702,7 +705,7 @@ impl Worker {
         self.keep(hashes, slots, chosen, |put| kernel.pairs(hashes, groups, radius, put));
     }
 
-    /// Keeps those of some near pairs that are to be reported here.
+    /// Keeps the pairs that are to be reported here, of the near pairs that `near` gives by their places in the group.
     fn keep(
         &mut self,
         hashes: &[u64],

@@ -1,26 +1,26 @@
-//! Keys from the data: balanced, weakly correlated bits, so that few hashes share one by
-//! chance. Ours, not the paper's.
+//! Keys of a dial's tables that are chosen by the stored hashes: balanced, weakly correlated bits, so that few hashes
+//! share a key by chance. Ours, not the paper's.
 //!
 //! Write bits as ±1. Two hashes drawn at random agree in all bits of a set S with probability 2^−|S| · Σ (E
 //! Π_{j∈A} xⱼ)² over all subsets A of S. Of the sum the terms of one and of two bits are measured on a
 //! sample: a bit costs the square of its mean, a pair of bits the square of the mean of its product. Bits are
 //! given to the keys in turn, to each the one that costs it least, and stay in that order. The first p of
-//! each make a key of p bits as good as if p had been asked for, so that an index which grows widens its
-//! keys, and those of its smaller parts are parts of them.
+//! each make a key of p bits as good as if p had been asked for. So an index that grows widens its keys, and the keys
+//! of its smaller parts are parts of them.
 
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::search::dial::MOST_TABLES;
 use crate::simhash::BITS;
 
-/// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's
-/// least significant. No bit is in two keys, and all keys have equally many.
+/// The bits of the keys of some tables, those of each key in the order in which they were chosen. Bit 0 is the least
+/// significant of a hash. No bit is in two keys, and all keys have equally many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys(Vec<Vec<u32>>);
 
 impl Keys {
-    /// Chooses ⌊64/t⌋ bits for each of t tables by a sample of the stored hashes. They do not depend on
-    /// the order of the sample.
+    /// Chooses ⌊64/t⌋ bits for the key of each of t tables by a sample of the stored hashes. The choice does not depend
+    /// on the order of the sample.
     ///
     /// # Errors
     /// [`Error::Parameter`] for no tables, or more than [`MOST_TABLES`].
@@ -45,7 +45,7 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// Keys of which nothing but the masks is known: the highest bits come first.
+    /// Keys of the bits of these masks, one mask for each table. The highest bits count as chosen first.
     pub(super) fn of_masks(masks: &[u64]) -> Self {
         let bits = |&mask: &u64| (0..BITS as u32).rev().filter(|bit| mask >> bit & 1 == 1).collect();
         Self(masks.iter().map(bits).collect())
@@ -56,16 +56,16 @@ impl Keys {
         self.0.len() as u32
     }
 
-    /// Bits of each key.
+    /// Number of bits of each key.
     pub fn width(&self) -> u32 {
         self.0.first().map_or(0, Vec::len) as u32
     }
 
-    /// Keys of the first `key_bits` bits of each as masks, for
+    /// The mask of each table's key, made of the first `key_bits` chosen bits, for
     /// [`DialParams::keys`](super::dial::DialParams::keys).
     ///
     /// # Errors
-    /// [`Error::Parameter`] if so many bits are not there.
+    /// [`Error::Parameter`] if keys have fewer bits.
     pub fn masks(&self, key_bits: u32) -> Result<Vec<u64>> {
         if key_bits > self.width() {
             let expected = format!("at most {} for {} tables", self.width(), self.tables());
@@ -76,15 +76,15 @@ impl Keys {
     }
 }
 
-/// The fewest hashes that keys are chosen by: the mean of so many signs is known to 1/64, and less says
-/// little of which bits are balanced.
+/// The fewest hashes that keys are chosen by. The mean of so many signs is known to 1/64; fewer say little of which
+/// bits are balanced.
 const FEWEST_SAMPLED: usize = 4096;
 
 /// Most hashes of a sample.
 const MOST_SAMPLED: usize = 1 << 16;
 
-/// A sample of distinct hashes to choose keys by; none if they are too few. It does not depend on their
-/// order.
+/// A sample of distinct hashes to choose keys by, at most 65,536; none if there are fewer than 4,096. Which hashes are
+/// in it does not depend on their order.
 pub fn sample(hashes: &[u64]) -> Option<Vec<u64>> {
     let mut sample: Vec<u64> = Vec::new();
     // In portions, so that memory is not that of all hashes.
@@ -98,7 +98,7 @@ pub fn sample(hashes: &[u64]) -> Option<Vec<u64>> {
     (sample.len() >= FEWEST_SAMPLED).then_some(sample)
 }
 
-/// The squares of the means of xᵢ·xⱼ, and of xᵢ where i = j.
+/// For each two bits i and j, the square of the mean of xᵢ·xⱼ over the sample; of xᵢ where i = j.
 fn products(sample: &[u64]) -> Vec<[f64; BITS]> {
     let mut unequal = vec![[0u64; BITS]; BITS];
     for block in sample.chunks(64) {

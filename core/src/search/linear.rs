@@ -1,11 +1,12 @@
-//! The linear scan: the oracle of all indexes, and the fastest of them for a few thousand hashes.
+//! The linear scan: it compares every stored hash. Tests hold all other indexes against it, and for a few thousand
+//! hashes it is the fastest.
 
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::Result;
 use crate::id::Slot;
 use crate::kernel::Level;
 
-/// All hashes, compared one after the other. One table, one probe.
+/// An index that compares all hashes one after the other. It counts as one table, and a query as one probe.
 #[derive(Clone, Debug)]
 pub struct Linear {
     hashes: Vec<u64>,
@@ -14,7 +15,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Copies the distinct hashes. Their order does not matter for the search, but slots are positions in it.
+    /// Copies distinct hashes, in any order: slots are places in `hashes`. Matches lie within `radius` bits of a query.
     ///
     /// # Errors
     /// [`Error::Parameter`](crate::Error::Parameter) for 2³² hashes or more.

@@ -1,13 +1,11 @@
-//! Documents by their keys, one by one: which stored documents have a key in common with this one? What
-//! [`bands::join`](super::bands::join) is for a list that is whole, for one that grows and shrinks. Ours.
+//! The LSH index of documents that come and go: which stored documents share a band hash, their key, with this one? For
+//! a list of documents that is whole, [`bands::join`](super::bands::join) answers that. Ours.
 //!
-//! For each band there is a table from keys to the slots that have them (`search::bucket_table`). It holds the keys
-//! themselves, so that there is no other column of them: what a document's keys are is asked of whoever stores it, or
-//! all tables are gone through.
+//! For each band there is a table from keys to the slots of documents (`search::bucket_table`). The keys are stored in
+//! the tables alone: to find the keys of a slot, all tables have to be read.
 //!
-//! A key that thousands of documents share, as those of one template do, is not looked through: the first documents
-//! and the latest that have it are, [`MOST`] together. A question so looks at no more than that for each of
-//! its keys, whatever has been stored, and says how many it passed over.
+//! Of a key that thousands of documents share, as those of one template do, a question looks at the first and the
+//! latest documents alone, [`MOST`] together. So its work for a key is bounded. It counts those that it passed over.
 
 use super::bucket_table::{BucketTable, KeySlots};
 use crate::bits::Bits;
@@ -15,16 +13,16 @@ use crate::error::{Error, Result};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Documents that a question looks at for one key: as many as [`bands::JoinParams`](super::bands::JoinParams)
-/// compares in full.
+/// The most documents that a question looks at for one key. A bucket of as many is compared in full by
+/// [`bands::JoinParams::new`](super::bands::JoinParams::new).
 #[doc(hidden)]
 pub const MOST: usize = 256;
 
-/// Slots are below.
+/// All slots are below this number.
 const SLOTS: u32 = 1 << 31;
 
-/// A growing LSH index: it finds documents by their band hashes, the keys. Slots are the caller's, who may give one
-/// again that was removed.
+/// A growing LSH index: it finds documents by their band hashes, the keys. A slot is a number that the caller gives to
+/// a document. The slot of a removed document may be given to another.
 ///
 /// ```
 /// use simflip_core::minhash::{Family, MinHashParams, MinHasher, matches};
@@ -60,12 +58,12 @@ pub struct LshIndex {
 }
 
 impl LshIndex {
-    /// An index of no documents, for documents of so many keys each.
+    /// An index of no documents, for documents of `bands` keys each.
     pub fn new(bands: usize) -> Self {
         Self { filled: Bits::default(), len: 0, tables: vec![BucketTable::default(); bands] }
     }
 
-    /// Stores a document.
+    /// Stores a document by its keys, one for each band in order.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another number of keys, for a slot that has a document, and for slots from 2³¹ on.
@@ -96,8 +94,8 @@ impl LshIndex {
         self.remove_known(slots.iter().map(|&slot| (slot, &[][..])));
     }
 
-    /// Writes the slots that have a key in common with these, ascending and each once, in place of what
-    /// `found` holds. Gives the number of entries passed over because [`MOST`] others have the same key.
+    /// Replaces the contents of `found` by the slots that share a key of the same band with `keys`, ascending and each
+    /// once. Gives the number of table entries that it passed over because more than [`MOST`] slots have the key.
     pub fn candidates(&self, keys: &[u32], found: &mut Vec<u32>) -> u64 {
         found.clear();
         self.fetch(keys);
@@ -120,19 +118,19 @@ impl LshIndex {
 
 #[doc(hidden)]
 impl LshIndex {
-    /// An index from tables of these slots, which ascend.
+    /// An index of documents with these slots, from a table for each band. Each table must hold each slot once.
     pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
         let mut index = Self { tables, ..Self::default() };
         slots.iter().for_each(|&slot| index.fill(slot));
         index
     }
 
-    /// The table of a band.
+    /// The table of a band, counted from 0; none if there is no such band.
     pub(crate) fn table(&self, band: usize) -> Option<&BucketTable> {
         self.tables.get(band)
     }
 
-    /// Keys of each document.
+    /// Number of keys of each document.
     pub fn bands(&self) -> usize {
         self.tables.len()
     }
@@ -152,14 +150,15 @@ impl LshIndex {
         self.filled.get(u64::from(slot))
     }
 
-    /// The keys of a document that is stored. The work is linear in the whole index.
+    /// The keys of a document, one for each band; none if the slot has no document. The work is linear in the whole
+    /// index.
     pub fn keys(&self, slot: u32) -> Option<Vec<u32>> {
         self.contains(slot).then(|| self.tables.par_iter().map(|table| table.key_of(slot)).collect())?
     }
 
-    /// Removes documents whose keys the caller knows; slots without one are passed over. The work is linear in these
-    /// documents and in the oversized buckets that they are in, each of which is gone through once. Should keys be
-    /// others than those that were stored, it is that of [`remove`](Self::remove).
+    /// Removes documents, given by their slots and keys; slots without a document are passed over. The work is linear
+    /// in these documents and in the oversized buckets that they are in. With other keys than the stored ones, or none,
+    /// the documents are removed as well, but the work is that of [`remove`](Self::remove).
     pub fn remove_known<'k>(&mut self, documents: impl IntoIterator<Item = (u32, &'k [u32])>) {
         let mut gone: HashSet<u32> = HashSet::new();
         let documents = documents.into_iter().filter(|&(slot, _)| self.contains(slot) && gone.insert(slot));
@@ -184,14 +183,14 @@ impl LshIndex {
         self.len += 1;
     }
 
-    /// Has the processor fetch what will be looked at for these keys, of all bands at once.
+    /// Has the processor fetch the memory of these keys' entries, in all bands at once.
     #[inline]
     fn fetch(&self, keys: &[u32]) {
         let fetched = self.tables.iter().zip(keys).fold(0, |sum, (table, &key)| sum ^ table.fetch(key));
         std::hint::black_box(fetched);
     }
 
-    /// Bytes of the tables, which hold the keys, as they are laid out.
+    /// Memory in bytes of the tables and of the set of slots.
     pub fn bytes(&self) -> usize {
         self.tables.iter().map(BucketTable::bytes).sum::<usize>() + self.filled.bytes()
     }

@@ -1,8 +1,12 @@
-//! Hamming search: everything within h bits of a hash, behind one trait, with the cost of every answer
-//! counted.
+//! Hamming search: finds the stored hashes within h bits of a hash, behind one trait ([`HammingIndex`]), and counts
+//! the cost of every answer.
 //!
-//! An index is built over *distinct* hashes (see [`distinct::DistinctHashes`]); an answer names slots of that
-//! list. All radii are inclusive: "within h" means distance ≤ h.
+//! An index is built over a list of *distinct* hashes (see [`distinct::DistinctHashes`]). A slot is the place of a hash
+//! in that list. All radii are inclusive: "within h" means distance ≤ h.
+//!
+//! A table groups hashes by some of their bits, its key. A probe is one look-up in a table, with the query's key as it
+//! is or with a set of bits flipped. A budget is the most probes that a query makes. An exact index finds every hash
+//! within the radius.
 
 pub mod bands;
 pub mod batch;
@@ -38,7 +42,8 @@ use crate::simhash::BITS;
 pub struct Query<'a> {
     /// The hash whose neighbours are wanted.
     pub hash: u64,
-    /// The weight vector of the query document; only the magnitudes are used.
+    /// The 64 sums of weights whose signs are the bits of `hash`. Searches read only their magnitudes; [`linear`] and
+    /// [`bphs`] read none.
     pub weights: &'a [f32; BITS],
 }
 
@@ -46,14 +51,14 @@ pub struct Query<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Every match within the radius that the search reaches (`A`).
+    /// All matches that the probes find (`A`).
     All,
-    /// Stop at the first match (`F`).
+    /// At most one match: the search stops at the first that it finds (`F`).
     First,
 }
 
 impl Mode {
-    /// Goes on after a match, or stops.
+    /// Says whether a search goes on after a match.
     #[inline]
     fn after_hit(self) -> ControlFlow<()> {
         match self {
@@ -63,16 +68,16 @@ impl Mode {
     }
 }
 
-/// A stored hash within the radius.
+/// A match: a stored hash within the radius of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
-    /// Position of the hash in the list of distinct hashes that the index was built from.
+    /// The place of the hash in the list of distinct hashes that the index was built over.
     pub slot: Slot,
     /// Hamming distance to the query, at most the radius.
     pub distance: u8,
 }
 
-/// Two slots that are near.
+/// Two distinct hashes, or two distinct signatures, that are near each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(hidden)]
 pub struct NearPair {
@@ -80,18 +85,18 @@ pub struct NearPair {
     pub a: Slot,
     /// The greater slot.
     pub b: Slot,
-    /// Hamming distance of hashes, or number of differing positions of signatures.
+    /// Hamming distance of the hashes, or the number of positions in which the signatures differ.
     pub distance: u32,
 }
 
-/// The counted work of searches; costs add up.
+/// The counted work of a search or a join. Costs of several can be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Cost {
-    /// Places looked up: buckets, table ranges, or flipped hashes.
+    /// Look-ups in tables. In a join, groups of hashes or buckets whose members were compared.
     pub probes: u64,
-    /// Stored hashes fetched and compared with the query.
+    /// Comparisons of a stored hash with the query. In a join, compared pairs.
     pub candidates: u64,
-    /// Comparisons that ended within the radius, before the same match from another table was dropped.
+    /// Comparisons that found a match. A match that several tables find counts once for each.
     pub verified: u64,
 }
 
@@ -103,7 +108,7 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// A number of things, checked to fit into 32 bits.
+/// Converts a number of things to 32 bits. `what` names the things in the error.
 ///
 /// # Errors
 /// [`Error::Parameter`] for 2³² or more.
@@ -114,11 +119,11 @@ fn check_number(what: &'static str, number: usize) -> Result<u32> {
 /// A match of one of several queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Match {
-    /// Position of the query among those that were asked together.
+    /// Place of the query among those that were asked together, from 0.
     pub query: u32,
-    /// The stored hash.
+    /// The stored hash that matches.
     pub hit: Hit,
-    /// The number of the probe that found it, from 1 on, where the search is traced; otherwise any number.
+    /// The number, from 1, of the query's probe that found it. It has a meaning only where the search is traced.
     /// For BPHS a probe is a table.
     pub probe: u32,
 }
@@ -126,22 +131,21 @@ pub struct Match {
 /// A set of tables of one index: bit `t` stands for table `t`. No index has more than 64.
 pub(crate) type TableSet = u64;
 
-/// The reach of an index's tables, whatever order and number of probes it is searched with.
+/// The hashes that the tables of an index can find when a query makes all its probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Reach<'a> {
-    /// For each table the bits in which a hash must agree with the query, but for flips. Where all stored
-    /// hashes are reached, the bits are none.
+    /// For each table a mask of its key. The table finds a hash that differs from the query in at most `flips` bits of
+    /// the key. A mask of no bits stands for a table that finds every hash.
     pub keys: &'a [u64],
-    /// Most bits flipped in a key.
+    /// The most bits that a probe flips in a key.
     pub flips: u32,
     /// h: the largest distance of a match.
     pub radius: u32,
 }
 
 impl Reach<'_> {
-    /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches.
-    /// Empty beyond the radius.
+    /// The tables in which `query` finds the stored hash `hit`. None if they differ in more bits than the radius.
     pub(crate) fn tables_of(&self, query: u64, hit: u64) -> TableSet {
         let differing = query ^ hit;
         if differing.count_ones() > self.radius {
@@ -183,21 +187,20 @@ pub trait HammingIndex: Send + Sync {
     /// A short name with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
     fn name(&self) -> String;
 
-    /// The reach of its tables.
+    /// The hashes that the tables can find.
     #[doc(hidden)]
     fn reach(&self) -> Reach<'_>;
 
-    /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit
-    /// arrays. The list of distinct hashes is counted where the index holds a copy of it, and it always does
-    /// (slots are positions in it). The documents behind a slot are not.
+    /// Memory in bytes of the index: its tables of hashes, their directories, and bit arrays. The documents behind a
+    /// slot are no part of it.
     fn bytes(&self) -> usize;
 
-    /// Answers fewer than 2³² queries. `found` gets the matches that the search reaches, each slot once for
+    /// Answers fewer than 2³² queries, and returns the cost of all. `found` gets the matches, each slot once for
     /// each query ([`Mode::First`]: at most one for each), in an order that is not specified, but always the
-    /// same. To number the probes of matches may cost time, so that is done only if `traced`.
+    /// same. [`Match::probe`] is set only if `traced`, because it may take time.
     ///
-    /// Neither matches nor cost depend on which queries are asked together: indexes that wait for memory
-    /// overlap the waiting of neighbours.
+    /// Neither matches nor cost depend on which queries are asked together. Several at once are faster, because their
+    /// reads of memory overlap.
     fn answer(
         &self,
         queries: &[Query<'_>],
@@ -218,7 +221,8 @@ pub trait HammingIndex: Send + Sync {
         self.reach().keys.len()
     }
 
-    /// Appends the matches of one query to `hits`; [`answer`](Self::answer) takes several queries, and traces probes.
+    /// Appends the matches of one query to `hits`, and returns the cost. [`answer`](Self::answer) takes several queries
+    /// at once.
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
         self.answer(&[query], mode, false, scratch, &mut |found| hits.push(found.hit))
     }
@@ -227,15 +231,15 @@ pub trait HammingIndex: Send + Sync {
 /// An index that takes its probes in the order of a query's weights, the likeliest first, so that a budget of probes
 /// buys a share of the matches. [`calibrate::recall`](crate::calibrate::recall) says which budget buys which share.
 pub trait Probing: HammingIndex {
-    /// Number of bits of a key, among which flips are made.
+    /// Number of bits of each table's key, among which flips are made.
     #[doc(hidden)]
     fn key_bits(&self) -> u32;
 
-    /// Most bits flipped in a key.
+    /// The most bits that a probe flips.
     #[doc(hidden)]
     fn flips(&self) -> u32;
 
-    /// Number of all probes of a query; saturates. More find nothing more.
+    /// Number of probes that a query makes without a budget; `u64::MAX` if there are as many or more.
     fn all_probes(&self) -> u64;
 
     /// True if all probes together find every hash within the radius.
@@ -248,11 +252,11 @@ pub trait Probing: HammingIndex {
     #[doc(hidden)]
     fn probe_of(&self, differing: u64, weights: &[f32; BITS], most: u32) -> Option<u32>;
 
-    /// Sets the number of probes of a query; `None` for all.
+    /// Sets the most probes of a query; `None` for all.
     fn set_budget(&mut self, budget: Option<u32>);
 }
 
-/// The buffers of a search. Reused from query to query, they make searching free of allocations.
+/// The buffers of a search. A caller passes one to all its searches, so that they need not allocate memory anew.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     lanes: Vec<Lane>,
@@ -262,7 +266,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The sequence of probes of one query.
+    /// The buffer for the sequence of probes of a single query.
     fn course(&mut self) -> &mut Course {
         if self.lanes.is_empty() {
             self.lanes.push(Lane::default());
@@ -270,7 +274,7 @@ impl Scratch {
         &mut self.lanes[0].course
     }
 
-    /// Answers queries by probes of groups, several at a time.
+    /// Answers queries by the search of [`buckets`], several at a time.
     fn answer<B: Buckets>(
         &mut self,
         index: &B,

@@ -1,15 +1,14 @@
-//! The dial that grows: hashes are added one by one, and searched for at any time with the answers of a
-//! [`Dial`] built over all of them. Ours, not the paper's, which does not describe insertion.
+//! The dial that grows: hashes are added one by one, and a search at any time gives the answers of a [`Dial`] built
+//! over all of them. Ours, not the paper's, which does not describe insertion.
 //!
 //! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of a few dials,
-//! and where that would grow beyond its share, with the next one. Each holds up to eight times as many as the one
-//! before (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*, 1996). So a hash is built into a dial a
-//! few times for each factor of eight that the index grows by, and a search asks one dial for each.
+//! the parts, and where that would grow beyond its share, with the next one. Each holds up to eight times as many as
+//! the one before (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*, 1996). So a hash is built into a
+//! part a few times for each factor of eight that the index grows by, and a search asks one part for each.
 //!
-//! A small dial has a narrower key than a large one, made of some of its bits, and so the same budget finds
-//! more in it. In fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so
-//! among fewer. What the one large dial would not find is struck out: the answers depend on what has been
-//! added, never on when it was merged.
+//! A small part has narrower keys than a large one, made of some of its bits, and so the same budget finds more in it.
+//! In fewer bits no more differ, and a bit of low margin among all keys' bits is so among fewer. A match that the one
+//! large dial would not find is dropped. So answers depend on the hashes that were added, not on when they were merged.
 
 use super::dial::{Dial, DialParams, Probes, order_of};
 use super::keys::Keys;
@@ -19,13 +18,13 @@ use crate::kernel::Level;
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 
-/// Hashes that wait to be merged: their scan costs about as much as a few probes.
+/// The number of hashes in no part at which they are merged. To scan fewer costs about as much as a few probes.
 const MOST_WAITING: usize = 2048;
 
 /// The factor by which each part may be larger than the one before.
 const GROWTH: usize = 8;
 
-/// Hashes that have been merged.
+/// A dial over some of the hashes.
 #[derive(Clone, Debug)]
 struct Part {
     dial: Dial,
@@ -33,15 +32,15 @@ struct Part {
     slots: Vec<Slot>,
 }
 
-/// An index that grows. Slots count distinct hashes in the order in which they were added.
+/// An index of SimHashes that grows. The slot of a hash is the number of distinct hashes that were added before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Online {
     params: DialParams,
-    /// The bits of the keys, which a part takes as many of as its size calls for.
+    /// The bits of the keys. The keys of a part are the first of them, as many as its size calls for.
     keys: Keys,
-    /// The probes of the dial whose answers are given.
+    /// The probes of the one large dial whose answers the index gives.
     probes: Probes,
-    /// All hashes by slot; those from `merged` on are in no part yet.
+    /// All hashes by slot; the hashes from slot `merged` on are in no part yet.
     hashes: Vec<u64>,
     merged: usize,
     /// Part i holds at most `MOST_WAITING · GROWTH^(i + 1)` hashes.
@@ -50,10 +49,9 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// An empty index whose answers are those of a dial over `expected` hashes with these parameters, with one flip in
-    /// a key at most. More hashes may come; then groups get longer than they need be. Keys have as many bits as the
-    /// parameters say: the first ones of `keys`, or else leading bits. Small parts have fewer of them, those that were
-    /// chosen first.
+    /// An empty index whose answers are those of a dial over `expected` hashes with these parameters, with at most one
+    /// flip in a key. With more hashes it gives right answers in more time. Keys have as many bits as the parameters
+    /// say, or as suit `expected` hashes: the first ones of `keys`, or leading bits of equal parts of a hash if none.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for keys of another number of tables, or of too few
@@ -74,10 +72,10 @@ impl Online {
         Ok(Self { params, keys, probes, hashes, merged: 0, parts, kernel })
     }
 
-    /// The index over these hashes, which must be distinct, in the order of their slots.
+    /// Fills an empty index with distinct hashes: `hashes[i]` gets slot i.
     ///
     /// # Errors
-    /// For hashes that are not distinct, or too many.
+    /// [`Error::Parameter`] for hashes that are not distinct, or too many.
     pub fn filled(mut self, hashes: Vec<u64>) -> Result<Self> {
         debug_assert!(self.hashes.is_empty(), "an index is filled once");
         self.hashes = hashes;
@@ -91,10 +89,10 @@ impl Online {
         Ok(self)
     }
 
-    /// Adds a hash, and gives its slot and whether it is a new one.
+    /// Adds a hash unless it is there, and gives its slot; true if it was added.
     ///
     /// # Errors
-    /// If there are 2³² hashes already.
+    /// [`Error::Parameter`] if there are 2³² hashes already.
     pub fn insert(&mut self, hash: u64) -> Result<(Slot, bool)> {
         if let Some(slot) = self.find(hash) {
             return Ok((slot, false));
@@ -107,7 +105,7 @@ impl Online {
         Ok((Slot(slot), true))
     }
 
-    /// The slot of a hash, if it has been added.
+    /// The slot of a hash; none if it has not been added.
     pub fn find(&self, hash: u64) -> Option<Slot> {
         let waiting = self.hashes[self.merged..].iter().position(|&other| other == hash);
         if let Some(at) = waiting {
@@ -121,26 +119,26 @@ impl Online {
         &self.hashes
     }
 
-    /// Makes so many probes from now on, or all of them.
+    /// Sets the most probes of a query; `None` for all.
     pub fn set_budget(&mut self, budget: Option<u32>) {
         self.params.budget = budget;
         let parts = self.parts.iter_mut().flatten();
         parts.for_each(|part| part.dial.set_budget(budget));
     }
 
-    /// Memory in bytes.
+    /// Memory in bytes of the hashes and parts.
     pub fn bytes(&self) -> usize {
         let part = |part: &Part| part.dial.bytes() + size_of_val(&part.slots[..]);
         size_of_val(&self.hashes[..]) + self.parts.iter().flatten().map(part).sum::<usize>()
     }
 
-    /// The part that `n` hashes fit into.
+    /// The number of the first part that may hold `n` hashes.
     fn place_for(&self, n: usize) -> usize {
         let holds = |place: &u32| n <= MOST_WAITING.saturating_mul(GROWTH.saturating_pow(place + 1));
         (0..).find(holds).unwrap_or(u32::MAX) as usize
     }
 
-    /// Moves what waits to the first part that has room for it and for all parts before.
+    /// Moves the hashes in no part to the first part that may hold them, its own and those of all parts before it.
     fn merge(&mut self) -> Result<()> {
         let mut slots: Vec<Slot> = (self.merged as u32..self.hashes.len() as u32).map(Slot).collect();
         let mut place = 0;
@@ -163,6 +161,7 @@ impl Online {
         Ok(())
     }
 
+    /// Builds a part of the hashes of these slots.
     fn part(&self, slots: Vec<Slot>) -> Result<Part> {
         let usual = DialParams { key_bits: None, keys: None, ..self.params.clone() }.masks(slots.len())?;
         let key_bits = usual[0].count_ones().min(self.probes.masks()[0].count_ones());
@@ -178,7 +177,8 @@ impl Online {
         Ok(Part { dial: Dial::new(&sorted, params)?, slots })
     }
 
-    /// All hashes within the radius that the budget finds, each with the number of the probe that comes upon it.
+    /// All hashes within the radius that a query finds within the budget, each with the number, from 1, of the probe of
+    /// the one large dial that finds it. Their order is not specified.
     pub fn search(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
         let margins = self.kernel.margins(query.weights);
         let budget = self.params.budget.unwrap_or(u32::MAX);

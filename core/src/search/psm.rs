@@ -32,12 +32,12 @@ use crate::{Error, Result};
 pub enum FlippedBits {
     /// Any of the 64 bits.
     All {
-        /// Bits per stored hash of the array that ends empty probes, at most 64; 0 for none.
+        /// Bits of a filter for each stored hash, at most 64; 0 for no filter. It ends most probes that find nothing.
         filter_bits: u32,
     },
-    /// The leading bits only.
+    /// The leading bits alone.
     Key {
-        /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight
+        /// p: number of leading bits, 1 to 64. By default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight
         /// of n evenly spread hashes share a key.
         key_bits: Option<u32>,
     },
@@ -51,9 +51,9 @@ pub struct PsmParams {
     pub radius: u32,
     /// The bits that are flipped.
     pub flipped_bits: FlippedBits,
-    /// The cost of a flip.
+    /// The cost of flipping a bit. A query makes its probes in order of the cost of their flips, the cheapest first.
     pub cost: FlipCost,
-    /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
+    /// The most probes of a query, the one without flips included; `None` for all, which makes the search exact.
     pub budget: Option<u32>,
 }
 
@@ -68,12 +68,12 @@ impl Default for PsmParams {
     }
 }
 
-/// The p of an index over `n` hashes, where none is given.
+/// The number of key bits of an index over `n` hashes, unless another is given.
 pub(super) fn usual_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(1)
 }
 
-/// The number of sets of at most `most` of so many bits.
+/// The number of sets of at most `most` of `bits` bits, the empty set included.
 pub(crate) fn number_of_sets(bits: u32, most: u32) -> u128 {
     let (mut sets, mut sum) = (1u128, 1u128);
     for k in 0..u128::from(most.min(bits)) {
@@ -112,16 +112,15 @@ impl Filter {
     }
 }
 
-/// Probabilistic SimHash matching over distinct hashes.
+/// An index of distinct hashes by probabilistic SimHash matching.
 #[derive(Clone, Debug)]
 pub struct Psm {
     params: PsmParams,
     table: Table,
-    /// Bits that may be flipped.
+    /// A mask of the bits that may be flipped.
     among: u64,
     filter: Option<Filter>,
-    /// Sets of ranks that are tried in this order for every query, instead of in the order of its own
-    /// weights.
+    /// The sets of ranks to flip for every query, in this order. If none, a query's weights order the sets of bits.
     fixed: Option<Arc<[Ranks]>>,
     kernel: Level,
 }
@@ -158,8 +157,9 @@ impl Psm {
         self.params
     }
 
-    /// The index with these sets of ranks, tried in this order for every query. The weights say only which bit has
-    /// which rank, 1 being the weakest. The search is exact if every set of at most h ranks is there once.
+    /// Gives the index with a fixed order of flips: every query flips these sets of ranks in this order. A query's
+    /// weights say only which bit has which rank. Bit r of a set stands for the bit of the hash that has r bits of
+    /// lower margin before it. The search is exact if every set of at most h ranks is there once.
     #[doc(hidden)]
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());
@@ -171,6 +171,7 @@ impl Psm {
         u64::try_from(number_of_sets(self.key_bits(), self.params.radius)).unwrap_or(u64::MAX)
     }
 
+    /// The most probes of a query.
     fn budget(&self) -> u64 {
         self.params.budget.filter(|&budget| budget < u32::MAX).map_or(u64::MAX, u64::from)
     }
@@ -235,7 +236,7 @@ impl Psm {
         }
     }
 
-    /// Looks a group of flipped hashes up. Returns whether one was found.
+    /// Looks up the query with each of these masks flipped; true if one is stored.
     fn probe_equal(
         &self,
         query: u64,

@@ -1,5 +1,5 @@
-//! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with
-//! the dense groups of templates kept in bounds.
+//! The near pairs of a whole list of distinct hashes: by a query for each hash ([`self_join`]), or by one exact join
+//! ([`join_exactly`]). Both bound the number of pairs of dense groups, the documents of one template.
 
 use super::dense::{self, DENSE, SHOWN, SampledHash};
 use super::distinct::DistinctHashes;
@@ -12,27 +12,27 @@ use crate::simhash::quantised::QuantisedWeights;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// Two that are near, with how similar they are: slots, or what is made of them.
+/// Two slots that are near each other, or two ids of another kind that such slots stand for, with their similarity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SimilarPair<K> {
-    /// The lesser one.
+    /// The lesser id.
     pub a: K,
-    /// The greater one.
+    /// The greater id.
     pub b: K,
-    /// Hamming distance of hashes, or number of differing positions of signatures.
+    /// Hamming distance of the SimHashes, or the number of positions in which the signatures differ.
     pub distance: u32,
-    /// The cosine (SimHash) or the Jaccard coefficient (MinHash), estimated; or verification's measure.
+    /// The estimated cosine (SimHash) or Jaccard similarity (MinHash); after verification, its measure. At most 1.
     pub similarity: f32,
 }
 
 impl<K: Id> SimilarPair<K> {
-    /// Two in any order.
+    /// The pair of two ids that come in any order.
     pub fn new(one: K, other: K, distance: u32, similarity: f32) -> Self {
         Self { a: one.min(other), b: one.max(other), distance, similarity }
     }
 }
 
-/// Two slots that are near.
+/// Two slots that are near, with their similarity.
 pub(crate) type SlotPair = SimilarPair<Slot>;
 
 /// The outcome of a self-join.
@@ -40,40 +40,39 @@ pub(crate) type SlotPair = SimilarPair<Slot>;
 pub(crate) struct SlotJoin {
     /// Pairs of different slots within the radius, each once, ascending by (a, b).
     pub pairs: Vec<NearPair>,
-    /// Counted work.
+    /// The counted work.
     pub cost: Cost,
-    /// Slots with more neighbours than [`MOST_NEIGHBOURS`].
+    /// The number of slots with more neighbours than [`MOST_NEIGHBOURS`]. If dense groups were sub-sampled, the number
+    /// of their slots instead.
     pub capped: u64,
-    /// Neighbours of those that were passed over, those found from both sides twice.
+    /// Neighbours that capped slots did not bring in; a pair of two capped slots may count twice. Of slots of
+    /// sub-sampled dense groups, only neighbours in the sample count.
     pub passed_over: u64,
-    /// Where dense groups had to be sub-sampled ([`join_exactly`]): the number of hashes in the sample that dense
-    /// slots were compared with. Those are then the slots with dozens of neighbours in it, and passed over
-    /// means: in the sample. 0 otherwise.
+    /// If dense groups were sub-sampled ([`join_exactly`]), the number of hashes in the sample; otherwise 0.
     pub sampled: u64,
 }
 
-/// The most neighbours that a slot brings into a join. A slot with more is one of thousands of documents of one
-/// template, whose pairs grow with the square of their number and say nothing more: it brings the nearest
-/// ones (the lesser slots among equals).
+/// The most neighbours that a slot brings into a join. A slot with more is capped: it brings the nearest ones, and of
+/// equally near ones the lesser slots. It is most likely one of thousands of documents of one template.
 pub const MOST_NEIGHBOURS: usize = 256;
 
-/// The cosine that a Hamming distance stands for: two vectors at angle θ differ in a fraction θ/π of
-/// the bits (Charikar 2002).
+/// The cosine similarity that a Hamming distance of 0 to 64 bits stands for. The hashes of two vectors at angle θ
+/// differ in a share θ/π of their bits (Charikar 2002).
 pub fn cosine_of_distance(distance: u32) -> f32 {
     (std::f64::consts::PI * f64::from(distance) / BITS as f64).cos() as f32
 }
 
-/// Finds every pair of distinct hashes that the index finds from one side or from the other.
+/// Lists the pairs of distinct hashes that `index`, which is built over them, finds by a query for each hash. One of
+/// the two queries has to find a pair. A slot with more than [`MOST_NEIGHBOURS`] neighbours is capped.
 ///
-/// `weights[slot]` are those of one document with that hash. An exact index finds a pair from both sides; a
-/// budgeted one may find it from one only, and that is enough. `progress` hears of slots done.
+/// `weights[slot]` are the weights behind the slot's hash. `progress` gets how many more slots are done.
 pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
     index: &dyn HammingIndex,
     distinct: &DistinctHashes<K>,
     weights: &[QuantisedWeights],
     progress: &(dyn Fn(u64) + Sync),
 ) -> SlotJoin {
-    /// Slots a task works through with the same buffers.
+    /// The number of slots that one task queries, with the same buffers.
     const TASK: usize = 1024;
     let starts: Vec<usize> = (0..distinct.len()).step_by(TASK).collect();
     let parts: Vec<(Vec<NearPair>, Cost, [u64; 2])> = starts
@@ -122,29 +121,29 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
     SlotJoin { pairs: found, cost, capped, passed_over, sampled: 0 }
 }
 
-/// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index.
-/// `progress` hears of slots done.
+/// Lists the pairs of distinct hashes at distance 1 to `radius` by an exact join, without an index. `progress` gets how
+/// many more slots are done.
 ///
 /// Where thousands of documents of one template lie near one another, their pairs would take time and memory
 /// that grow with the square of their number. Such a join is given up, and dense groups are sub-sampled: a hash with
-/// more than some dozens of neighbours in a sample of all hashes is joined with the nearest of those alone
-/// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is capped
-/// depends on the hashes alone. When it is not given up, `capping` says whether a hash with very many neighbours
-/// brings in the nearest of them alone.
+/// many neighbours in a sample of all hashes is paired with a few hashes alone ([`SlotJoin::sampled`]). Pairs of two
+/// other hashes are listed as before. A join that is not given up lists all pairs, or those that `capping` leaves.
+/// Which pairs are left out depends on the hashes alone.
 ///
 /// # Errors
-/// For 2³² distinct hashes or more.
+/// [`Error::Parameter`](crate::Error::Parameter) for 2³² distinct hashes or more.
 pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
     capping: Capping,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
-    /// Pairs that may be met for each hash, and besides; real corpora without a dense group met 190 at distance 10.
+    /// The near pairs that a join may come upon, repeats included, before it is given up: so many for each hash, and
+    /// `PAIRS` more. Real corpora without a dense group had 190 for each hash at distance 10.
     const PAIRS_PER_HASH: u64 = 512;
     const PAIRS: u64 = 1 << 25;
     let n = distinct.len() as u64;
-    // 200 MB and 400 bytes a hash.
+    // At 12 bytes a pair: 200 MB, and 400 bytes for each hash.
     let most = dense::most_pairs(n);
     let limits = match capping {
         Capping::ByNeighbours => Limits { hits: n * PAIRS_PER_HASH + PAIRS, found: u64::MAX, buffered: most },
@@ -162,7 +161,7 @@ struct BoundedJoin {
 }
 
 impl BoundedJoin {
-    /// Joins the hashes; without the dense groups, if these exceed the limits.
+    /// Joins the hashes, without the pairs of dense groups if these exceed the limits.
     ///
     /// # Errors
     /// As [`join_exactly`].
@@ -222,7 +221,7 @@ impl BoundedJoin {
     }
 }
 
-/// Pairs of hashes with the cosines that their distances stand for.
+/// Adds to pairs of SimHashes the cosines that their distances stand for.
 pub(crate) fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
     let of =
         |NearPair { a, b, distance }| SlotPair { a, b, distance, similarity: cosine_of_distance(distance) };
@@ -294,18 +293,18 @@ impl SampledDense {
 /// Pairs that are listed before those that no capped slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
-/// The treatment of dense groups.
+/// The pairs that [`join_exactly`] lists where a hash has very many neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capping {
-    /// A slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; of dense groups that are too much even so, what a
-    /// sample shows.
+    /// Each slot brings in no more than its [`MOST_NEIGHBOURS`] nearest. If the join has to be given up even so, dense
+    /// groups are sub-sampled.
     ByNeighbours,
-    /// All pairs are listed; if they are more than [`dense::most_pairs`], of dense groups what a sample shows.
+    /// All pairs are listed. If they are more than [`dense::most_pairs`], dense groups are sub-sampled.
     BySample,
 }
 
-/// The pairs that stay when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any
-/// length.
+/// The pairs that are left when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any number of
+/// pairs.
 struct Nearest {
     /// Neighbours of each slot so far.
     neighbours: Vec<u32>,

@@ -1,22 +1,21 @@
-//! A table of hashes grouped by some of their bits, with a directory that leads to a group in one step.
+//! A table of hashes grouped by some of their bits, the key. Its directory has an entry, a cell, for each value of the
+//! first bits of the key, and so leads to the hashes of a key in one step.
 
 use std::ops::Range;
 
 use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
-/// Groups of the size of a few cache lines are scanned whole; in larger ones the wanted part is searched
-/// first.
+/// The most hashes of a cell that is scanned whole. In a larger one a search finds the hashes of the wanted key first.
 const SCAN_WHOLE: usize = 32;
 
-/// Runs of neighbouring bits that a key can consist of.
+/// The most runs of neighbouring bits that a key consists of.
 const MAX_RUNS: usize = 4;
 
-/// Which bits of a hash form the key of a table.
+/// The bits of a hash that form the key of a table.
 ///
-/// The key is held left-aligned in 64 bits: the runs of chosen bits moved to the top, in their
-/// order. Hashes themselves are stored unpermuted, so that they are compared as they are and nothing
-/// has to be permuted back.
+/// A key is a number of 64 bits, left-aligned: the runs of chosen bits are moved to the top, in their order. The table
+/// stores hashes as they are, and computes their keys when it needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBits {
     mask: u64,
@@ -27,7 +26,7 @@ pub struct KeyBits {
 }
 
 impl KeyBits {
-    /// The bits set in `mask`; `None` if they form more than four runs.
+    /// A key of the bits set in `mask`; `None` if they form more than four runs.
     pub fn new(mask: u64) -> Option<Self> {
         let mut runs = [(0, 0); MAX_RUNS];
         let mut rest = mask;
@@ -47,13 +46,13 @@ impl KeyBits {
         (rest == 0).then_some(Self { mask, runs, count })
     }
 
-    /// The `bits` most significant bits; at most 64.
+    /// A key of the `bits` most significant bits; more than 64 count as 64.
     pub fn leading(bits: u32) -> Self {
         let mask = if bits == 0 { 0 } else { u64::MAX << (64 - bits.min(64)) };
         Self { mask, runs: [(mask, 0), (0, 0), (0, 0), (0, 0)], count: usize::from(mask != 0) }
     }
 
-    /// The chosen bits in their place in the hash.
+    /// The mask of the chosen bits of a hash.
     #[inline]
     pub fn mask(&self) -> u64 {
         self.mask
@@ -88,8 +87,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Groups `sorted`, which must ascend strictly, with a directory of 2^`cell_bits` cells
-    /// (no more than the key has).
+    /// Groups the hashes `sorted`, which must ascend strictly, with a directory over the first `cell_bits` bits of the
+    /// key, or over all if it has fewer.
     ///
     /// # Errors
     /// [`Error::Parameter`] if the list does not ascend or has 2³² entries or more.
@@ -131,8 +130,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Cells hold ascending hashes; where a key has bits beyond the directory's, those cells that are
-    /// searched must be ascending by key.
+    /// Sorts the hashes of large cells by key, if keys have bits beyond the directory's. In all other cells hashes
+    /// ascend.
     fn sort_large_cells(&mut self) {
         if self.key.len() == self.cell_bits {
             return;
@@ -154,19 +153,19 @@ impl Table {
         (self.key.of(hash) >> 1 >> (63 - self.cell_bits)) as usize
     }
 
-    /// All hashes, in the order of the table. With a key of leading bits this is the ascending order.
+    /// All hashes, by cells. With a key of leading bits they ascend.
     #[inline]
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
     }
 
-    /// Asks for the directory's entry of a cell.
+    /// Prefetches the directory's entry of a cell.
     #[inline]
     pub fn prefetch_cell(&self, cell: usize) {
         prefetch::read(&self.starts, cell);
     }
 
-    /// Asks for the hashes of a range, for the first, the middle and the last of a long one.
+    /// Prefetches the first, the middle and the last hash of a range of [`hashes`](Self::hashes).
     #[inline]
     pub fn prefetch_hashes(&self, range: &Range<usize>) {
         prefetch::read(&self.hashes, range.start);
@@ -174,8 +173,7 @@ impl Table {
         prefetch::read(&self.hashes, range.end.saturating_sub(1));
     }
 
-    /// A range of [`hashes`](Self::hashes) with all those that agree with `hash` in the key, and perhaps a
-    /// few others of the same cell.
+    /// A range of [`hashes`](Self::hashes) with all that have the key of `hash`, and perhaps a few others of its cell.
     #[inline]
     pub fn range(&self, hash: u64) -> Range<usize> {
         self.range_of_cell(self.cell(hash), hash)
@@ -191,7 +189,7 @@ impl Table {
         range
     }
 
-    /// The part of a cell with exactly this key.
+    /// The part of a cell's range whose hashes have this key.
     #[cold]
     fn narrow(&self, range: Range<usize>, key: u64) -> Range<usize> {
         let hashes = &self.hashes[range.clone()];
@@ -200,9 +198,9 @@ impl Table {
         range.start + from..range.start + to
     }
 
-    /// The place of exactly this hash, and how many hashes were compared with it.
+    /// The place of this hash in [`hashes`](Self::hashes), none if it is not stored, and the number of comparisons.
     ///
-    /// Only for a key of leading bits, where cells ascend.
+    /// The table must have a key of leading bits.
     #[inline]
     pub fn find(&self, hash: u64) -> (Option<usize>, u64) {
         debug_assert!(self.key.is_leading());

@@ -1,7 +1,7 @@
-//! The self-join: all pairs of signatures that share a band.
+//! The self-join: all pairs of distinct signatures that share a band and agree in enough positions.
 //!
-//! Band by band the signatures are sorted by the hash of their rows, so that those that may be equal there
-//! are neighbours; no table of buckets is kept. Only pairs that pass the check are kept.
+//! A slot is the number of a distinct signature, and its rows are its values in a band. Band by band the slots are
+//! sorted by the hash of their rows. A bucket is a run of slots with equal hashes. No table of buckets is kept.
 
 use super::Banding;
 use crate::error::{Error, Result};
@@ -19,50 +19,51 @@ const BATCH: usize = 1 << 13;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;
 
-/// The parameters of a join.
+/// The parameters of a join of signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinParams {
-    /// The bands of signatures.
+    /// The bands of the signatures.
     pub banding: Banding,
-    /// Equal positions that a pair needs; see [`min_matches`](super::min_matches).
+    /// The fewest equal positions of a pair that is listed; see [`min_matches`](super::min_matches).
     pub min_matches: usize,
-    /// Buckets of at most so many signatures are compared in full.
+    /// The most signatures of a bucket of which all pairs are compared. Larger buckets are capped.
     pub full_bucket: usize,
-    /// The guard against templates: in a larger bucket (a band that 100,000 documents of one template share) each
-    /// signature is compared with so many of the others only.
+    /// In a capped bucket (a band that 100,000 documents of one template share), the number of signatures that each
+    /// is compared with. It must be at least 1.
     ///
     /// The bucket is sorted by the positions that follow the band, cyclically, so that the most similar are
     /// likely neighbours, and each signature is compared with the next `neighbours`. Groups of similar documents
-    /// mostly stay connected, but not all their pairs are found. What was left out is counted in
-    /// [`BandStats::skipped`]. A pair that shares a smaller bucket in any band is found in any case.
+    /// mostly stay connected, but not all their pairs are found. [`BandStats::skipped`] counts the pairs that are not
+    /// compared. A pair that shares a smaller bucket in any band is compared in any case.
     pub neighbours: usize,
 }
 
 impl JoinParams {
-    /// The usual guard: buckets of up to 256 signatures in full, 32 neighbours in larger ones.
+    /// The usual bounds: all pairs of buckets of up to 256 signatures, 32 neighbours in larger ones.
     pub const fn new(banding: Banding, min_matches: usize) -> Self {
         Self { banding, min_matches, full_bucket: 256, neighbours: 32 }
     }
 }
 
-/// The cost and the finds of one band of a join.
+/// The counts of one band of a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandStats {
     /// Buckets of two or more distinct signatures.
     pub buckets: u64,
     /// Pairs of distinct signatures that share a bucket and were compared.
     pub candidates: u64,
-    /// Candidates that agree in enough positions, whether or not an earlier band had compared them.
+    /// Candidates that agree in enough positions. A pair that several bands compare counts in each of them.
     pub verified: u64,
     /// Pairs of distinct signatures that share a bucket and were not compared.
     pub skipped: u64,
-    /// `scores[k]`: pairs of *documents* compared in this band that agree in `k` positions, equal signatures
-    /// included; `permutations + 1` entries.
+    /// `scores[k]`: the number of pairs of *documents* compared in this band whose signatures agree in `k` positions.
+    /// Documents of equal signatures are among them. There are `permutations + 1` entries.
     pub scores: Vec<u64>,
 }
 
 impl BandStats {
+    /// Adds the comparisons of a part of the band. Buckets and skipped pairs are counted for a whole band.
     fn add(&mut self, other: &Self) {
         self.candidates += other.candidates;
         self.verified += other.verified;
@@ -72,12 +73,12 @@ impl BandStats {
     }
 }
 
-/// The answer of a join.
+/// The outcome of a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Join {
-    /// The pairs, each once, ascending.
+    /// The pairs, each once, ascending. Slots are places in the list of distinct signatures.
     pub pairs: Vec<NearPair>,
-    /// One entry per band.
+    /// The counts of each band, in order.
     pub bands: Vec<BandStats>,
 }
 
@@ -88,7 +89,7 @@ impl Join {
         Cost { probes: sum(|b| b.buckets), candidates: sum(|b| b.candidates), verified: sum(|b| b.verified) }
     }
 
-    /// Pairs that share a bucket and were not compared there, over all bands; 0 means the join was exact.
+    /// The sum of [`BandStats::skipped`] over all bands; 0 if no bucket was capped.
     pub fn skipped(&self) -> u64 {
         self.bands.iter().map(|b| b.skipped).sum()
     }
@@ -133,8 +134,8 @@ pub fn join<K: Copy + Ord + Send + Sync>(
     join_with(signatures, params, |_| true)
 }
 
-/// The join with a second check: `accept` is asked for every candidate that agrees in enough positions, and once for
-/// each pair.
+/// The join with a second check. `accept` gets every candidate that agrees in enough positions, once for each pair. The
+/// pair is listed if `accept` returns true.
 ///
 /// # Errors
 /// As [`join`].
@@ -174,18 +175,20 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
     Ok(all)
 }
 
+/// The state of a join.
 struct Joiner<'a> {
     /// Number of documents of each slot.
     sizes: Vec<u32>,
     signatures: &'a Signatures,
     params: JoinParams,
     kernel: Level,
-    /// `places[slot · bands + band]`: 0 if the slot's bucket is compared in full, else 1 + its place in the
-    /// band's order. Empty until there is a bucket that is not.
+    /// `places[slot · bands + band]`: 0 if all pairs of the slot's bucket are compared, else 1 + its place in the
+    /// band's order. Empty until a bucket is capped.
     places: Vec<u32>,
 }
 
 impl Joiner<'_> {
+    /// The values of a slot's signature in a band.
     fn rows(&self, band: usize, slot: u32) -> &[u32] {
         let rows = self.params.banding.rows;
         &self.signatures.get(slot as usize)[band * rows..(band + 1) * rows]
@@ -267,13 +270,13 @@ impl Joiner<'_> {
         (pairs, stats)
     }
 
-    /// The place of a slot in a band whose bucket is not compared in full, counted from 1; 0 otherwise.
+    /// The place of a slot in a band's order, counted from 1, if its bucket is capped; 0 otherwise.
     fn place(&self, band: usize, slot: u32) -> u32 {
         self.places.get(slot as usize * self.params.banding.bands + band).copied().unwrap_or(0)
     }
 
-    /// True if an earlier band has compared two slots: their rows are equal there, and they were near each other if not
-    /// all of the bucket was compared. (Slots of one bucket have both a place or none.)
+    /// True if an earlier band has compared two slots: their rows are equal there, and they stood at most `neighbours`
+    /// places from each other if the bucket is capped. (Slots of one bucket have both a place or none.)
     fn compared_before(&self, band: usize, a: u32, b: u32) -> bool {
         (0..band).any(|k| {
             let apart = self.place(k, a).abs_diff(self.place(k, b));

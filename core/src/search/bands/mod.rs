@@ -1,9 +1,9 @@
 //! Banding: which MinHash signatures to compare (Indyk & Motwani 1998; Leskovec, Rajaraman & Ullman, section
 //! 3.4).
 //!
-//! A signature is cut into `bands` bands of `rows` positions. Two signatures are a candidate pair if
-//! all rows of at least one band are equal. At Jaccard similarity s that happens with probability
-//! 1 − (1 − sʳ)ᵇ, the S-curve.
+//! A signature is a list of MinHash values, one at each position. It is cut into `bands` bands of `rows` positions. Two
+//! signatures are a candidate pair if all values of at least one band are equal. At Jaccard similarity s that happens
+//! with probability 1 − (1 − sʳ)ᵇ, the S-curve. A band hash is a hash of the values of one band.
 //!
 //! ```
 //! use simflip_core::search::bands::Banding;
@@ -24,12 +24,13 @@ use crate::minhash::{check_permutations, hash_positions};
 pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 
-/// The bands of a signature. Positions beyond the last band are only compared, never looked up.
+/// The shape of the bands of a signature. Positions beyond the last band are in no band: they count only where whole
+/// signatures are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Banding {
     /// Number of bands (`b`), at least 1.
     pub bands: usize,
-    /// Positions of a band (`r`), at least 1.
+    /// Positions of each band (`r`), at least 1.
     pub rows: usize,
 }
 
@@ -40,8 +41,8 @@ impl std::fmt::Display for Banding {
 }
 
 impl Banding {
-    /// The cut with the fewest false candidates that still finds pairs at `similarity`
-    /// with probability `recall`.
+    /// The cut of signatures of `permutations` positions with the fewest false candidates that still finds pairs at
+    /// `similarity` with probability `recall`.
     ///
     /// The rule: of all cuts with `bands · rows ≤ permutations` whose S-curve is at least `recall` at
     /// `similarity`, the one with the least area under the curve below `similarity`. The area is the
@@ -49,8 +50,8 @@ impl Banding {
     /// are mostly far below, where a steep curve gains even more. Of cuts with equal area the one
     /// with fewer rows is taken.
     ///
-    /// `recall` is that of the candidates. If they are then checked against the estimate, pairs near the
-    /// threshold are lost there too.
+    /// `recall` is that of the candidates. If verification then estimates their similarity, it loses some pairs near
+    /// the threshold as well.
     ///
     /// # Errors
     /// [`Error::Parameter`] if `similarity` or `recall` is not above 0 and at most 1, or no cut of so few
@@ -87,7 +88,8 @@ impl Banding {
         })
     }
 
-    /// The fewest bands of `rows`, at most `most`, whose curve reaches `recall` at `similarity`.
+    /// The fewest bands of `rows` positions, at most `most`, whose curve reaches `recall` at `similarity`. None if
+    /// `most` bands do not reach it.
     fn fewest_bands(rows: usize, most: usize, similarity: f64, recall: f64) -> Option<Self> {
         let reaches = |bands| Self { bands, rows }.probability(similarity) >= recall;
         if !reaches(most) {
@@ -101,10 +103,10 @@ impl Banding {
         Some(Self { bands: enough, rows })
     }
 
-    /// Checks a cut given by the user.
+    /// Checks that these bands fit a signature of `permutations` positions.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if there are no bands, no rows, or more positions than the signature has.
+    /// [`Error::Parameter`] if there are no bands, no rows, or more positions in bands than the signature has.
     #[doc(hidden)]
     pub fn check(&self, permutations: usize) -> Result<()> {
         check_permutations(permutations)?;
@@ -116,13 +118,13 @@ impl Banding {
         Ok(())
     }
 
-    /// Positions of all bands.
+    /// Number of positions of all bands together.
     #[doc(hidden)]
     pub fn positions(&self) -> usize {
         self.bands * self.rows
     }
 
-    /// The keys of a signature, one for each band: 32 bits of the hash of its rows.
+    /// The band hashes of a signature, one for each band in order: the upper 32 bits of the hash of its values.
     ///
     /// # Panics
     /// If the signature has fewer positions than the bands.
@@ -130,7 +132,7 @@ impl Banding {
         (0..self.bands).map(|band| (self.key(band, signature) >> 32) as u32)
     }
 
-    /// The hash under which a signature is filed in a band: of the band's number and its rows.
+    /// The hash of a signature's values in a band, and of the band's number.
     fn key(&self, band: usize, signature: &[u32]) -> u64 {
         // Label 0 is that of whole signatures.
         hash_positions(band as u64 + 1, &signature[band * self.rows..(band + 1) * self.rows])
@@ -151,7 +153,8 @@ impl Banding {
         (0..points).map(|i| i as f64 / last).map(|s| (s, self.probability(s))).collect()
     }
 
-    /// The area under the S-curve from 0 to `similarity`: the false candidates of uniformly similar pairs.
+    /// The area under the S-curve from 0 to `similarity`: the probability that a pair is less similar than that and a
+    /// candidate, if similarities are uniform in 0..1.
     ///
     /// With D(b) = ∫₀ᵗ 1 − (1 − xʳ)ᵇ dx, integration by parts gives D(b)·(rb + 1) = t·(1 −
     /// (1 − tʳ)ᵇ) + rb·D(b − 1).
@@ -164,7 +167,7 @@ impl Banding {
     }
 }
 
-/// The fewest equal positions of `permutations` whose estimate is at least `similarity`.
+/// The fewest of `permutations` positions that must be equal for an estimated similarity of at least `similarity`.
 #[doc(hidden)]
 pub fn min_matches(permutations: usize, similarity: f64) -> usize {
     // 0.7 · 10 is a little more than 7 in floating point; the fewest are 7 all the same.

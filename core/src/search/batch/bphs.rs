@@ -7,13 +7,13 @@ use crate::id::{Document, Id, Slot};
 use crate::search::{self, Cost, HammingIndex, Hit, Mode, Query};
 use crate::simhash::BITS;
 
-/// Stored hashes that are looked up together.
+/// The number of stored hashes that are looked up together.
 const TOGETHER: usize = 1 << 16;
 
 /// Tables over the distinct hashes of the queries.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
-    /// The queries that have each hash; a document is a query here.
+    /// The queries that have each hash. A [`Document`] is the number of a query here.
     distinct: DistinctHashes<Document>,
     index: Bphs,
 }
@@ -22,24 +22,31 @@ pub(super) struct Tables {
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockScratch {
     search: search::Scratch,
-    /// Place of the stored hash in its block, and what it found among the queries.
+    /// Of each match, the place of the stored hash among those looked up together, and the hash of queries that it
+    /// matches.
     found: Vec<(u32, Hit)>,
 }
 
 impl Tables {
+    /// Builds the tables over the hashes of `queries`.
+    ///
+    /// # Errors
+    /// As [`Bphs::new`].
     pub fn new(queries: &[Query<'_>], params: BphsParams) -> Result<Self> {
         let hashes = queries.iter().map(|query| query.hash);
         let distinct = DistinctHashes::with_ids(hashes.zip(Document::all(queries.len())));
         Ok(Self { index: Bphs::new(distinct.hashes(), params)?, distinct })
     }
 
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         let groups = self.distinct.groups();
         self.index.bytes() + size_of_val(groups.values()) + groups.len() * size_of::<u32>()
     }
 
-    /// Looks up each stored hash and lists the queries near it. `answered`, unless it is empty, has a place for each
-    /// query; answered queries are passed over.
+    /// Looks up each stored hash, and appends to `hits` the number of each query near it, with the stored hash. `first`
+    /// is the slot of `stored[0]`. `answered`, unless it is empty, has an entry for each query: queries whose entry is
+    /// true get no match, and the entry of one that gets a match becomes true.
     pub fn block(
         &self,
         stored: &[u64],

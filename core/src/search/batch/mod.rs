@@ -1,7 +1,8 @@
-//! Many queries at once: the queries are indexed, and the stored hashes pass by them once, block by block.
+//! Many queries at once: a batch is an index of the queries, and the stored hashes are compared with it in one pass,
+//! block by block.
 //!
-//! The stored hashes need no index and no memory beyond one block, so they may come from a file. Two methods answer
-//! a batch:
+//! The stored hashes need no index and no memory beyond one block, so they may come from a file. A slot is the number
+//! of a stored hash in the order in which they pass, from 0. Two methods answer a batch:
 //!
 //! - [`Batch::psm`] makes the probes of all queries, sorts them by key, and merges them with the ascending stored
 //!   hashes. The abstract and the slides of Sood & Loguinov (2011) name a batch mode of PSM and plot its speed. They
@@ -22,7 +23,7 @@ use crate::id::Slot;
 use crate::{Error, Result};
 pub use psm::PsmBatchParams;
 
-/// Queries that are ready to meet stored hashes.
+/// An index of queries, with which stored hashes are compared in a [`Pass`].
 ///
 /// ```
 /// use simflip_core::search::batch::{Batch, Pass, PsmBatchParams};
@@ -51,7 +52,8 @@ enum Method {
 }
 
 impl Batch {
-    /// PSM: makes the probes of all queries and sorts them, on all threads of the current pool.
+    /// A batch that is answered by PSM. This makes the probes of all queries and sorts them, on all threads of the
+    /// current pool.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for 2³² queries or more.
@@ -60,8 +62,8 @@ impl Batch {
         Ok(Self { method: Method::Psm(psm::BatchProbes::new(queries, params)?), queries: queries.len() })
     }
 
-    /// BPHS: builds the tables over the distinct hashes of the queries, on all threads of the current pool. Weights
-    /// play no part.
+    /// A batch that is answered by BPHS. This builds the tables over the distinct hashes of the queries, on all threads
+    /// of the current pool, and does not read their weights.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for 2³² queries or more.
@@ -85,8 +87,8 @@ impl Batch {
         }
     }
 
-    /// Begins a pass of stored hashes, which are numbered from 0. Several passes may run in several threads, each
-    /// over a part of the hashes.
+    /// Begins a pass of stored hashes at slot 0. Several passes may run in several threads, each over a part of the
+    /// hashes ([`Pass::starting_at`]). `mode` says whether a query gets all its matches in the pass or the first.
     pub fn pass(&self, mode: Mode) -> Pass<'_> {
         let answered = match mode {
             Mode::All => Vec::new(),
@@ -96,7 +98,7 @@ impl Batch {
     }
 }
 
-/// The stored hashes that have passed a batch so far, and what they cost.
+/// A pass of stored hashes over a batch: the slot that it has reached, and its cost so far.
 #[derive(Clone, Debug)]
 pub struct Pass<'b> {
     batch: &'b Batch,
@@ -109,20 +111,20 @@ pub struct Pass<'b> {
 }
 
 impl Pass<'_> {
-    /// Goes on with the stored hash of this slot.
+    /// Gives this pass with `slot` as the slot of the next stored hash.
     #[must_use]
     pub fn starting_at(mut self, slot: Slot) -> Self {
         self.next = u64::from(slot.0);
         self
     }
 
-    /// Lets a block of stored hashes pass and appends the matches, each with the position of its query; in an order
-    /// that is not specified, but always the same. Blocks may be cut anywhere: the matches and the comparisons are
-    /// those of one block with all hashes.
+    /// Compares the next block of stored hashes with the queries, and appends the matches to `hits`: the place of the
+    /// query in the batch, and the stored hash. Their order is not specified, but always the same. Blocks may be cut
+    /// anywhere: the matches and the comparisons are those of one block with all hashes.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for the 2³²th stored hash, and with PSM for a block that does not ascend. Nothing of the
-    /// block has passed then.
+    /// [`Error::Parameter`] if slots would reach 2³², and with PSM for a block that does not ascend. The pass stays as
+    /// it was then.
     pub fn block(&mut self, stored: &[u64], hits: &mut Vec<(u32, Hit)>) -> Result<()> {
         let end = self.next + stored.len() as u64;
         if end > 1 << 32 {
@@ -137,8 +139,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The counted work so far. PSM makes the probes of the batch, however many hashes pass; BPHS makes one in each
-    /// table for each hash.
+    /// The counted work of the pass so far. The probes of PSM are those of the whole batch, however many hashes have
+    /// passed. BPHS makes one probe in each table for each stored hash.
     pub fn cost(&self) -> Cost {
         match &self.batch.method {
             Method::Psm(probes) => Cost { probes: probes.number() as u64, ..self.cost },

@@ -1,4 +1,4 @@
-//! PSM in batches: the probes of many queries, sorted by key, meet the ascending stored hashes in a merge.
+//! PSM in batches: the probes of many queries, sorted by key, are merged with the ascending stored hashes.
 
 use super::super::psm::usual_key_bits;
 use super::super::{Cost, Hit, Query};
@@ -16,18 +16,18 @@ pub struct PsmBatchParams {
     pub radius: u32,
     /// p: number of leading bits among which flips are made, 1 to 32.
     pub key_bits: u32,
-    /// Cost of a flip.
+    /// The cost of flipping a bit. A query makes its probes in order of the cost of their flips, the cheapest first.
     pub cost: FlipCost,
-    /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
+    /// The most probes of a query, the one without flips included; `None` for all, which makes the search exact.
     pub budget: Option<u32>,
 }
 
-/// A key and the number of a query share 64 bits.
+/// The most bits of a key: a key and the number of a query share 64 bits.
 const MOST_KEY_BITS: u32 = 32;
 
 impl PsmBatchParams {
-    /// Matches within a distance among about so many stored hashes, by all probes: ⌊log₂ n⌋ − 2 bits of key, as the
-    /// index for single queries has them.
+    /// Parameters of an exact search for matches within `radius` bits among about `stored` hashes. A key has
+    /// ⌊log₂ n⌋ − 2 bits, at least 1 and at most 32, as [`Psm`](super::super::psm::Psm) has by default.
     pub fn new(radius: u32, stored: usize) -> Self {
         let key_bits = usual_key_bits(stored).min(MOST_KEY_BITS);
         Self { radius, key_bits, cost: FlipCost::Abs, budget: None }
@@ -40,11 +40,15 @@ pub(super) struct BatchProbes {
     params: PsmBatchParams,
     /// The queries' hashes.
     hashes: Vec<u64>,
-    /// Key in the upper half, number of the query in the lower; ascending.
+    /// Each probe's key in the upper half, and the number of its query in the lower; ascending.
     probes: Vec<u64>,
 }
 
 impl BatchProbes {
+    /// Makes the probes of `queries`, at most `params.budget` each, and sorts them.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning.
     pub fn new(queries: &[Query<'_>], params: PsmBatchParams) -> Result<Self> {
         let PsmBatchParams { radius, key_bits, cost, budget } = params;
         cost.check()?;
@@ -56,7 +60,7 @@ impl BatchProbes {
         }
         let among = u64::MAX << (64 - key_bits);
         let limit = budget.map_or(usize::MAX, |budget| budget as usize);
-        /// Queries a task works through with the same heap.
+        /// The number of queries that one task makes the probes of, with the same heap.
         const TASK: usize = 4096;
         let mut probes: Vec<u64> = queries
             .par_chunks(TASK)
@@ -81,13 +85,18 @@ impl BatchProbes {
         self.probes.len()
     }
 
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.probes[..]) + size_of_val(&self.hashes[..])
     }
 
-    /// Compares ascending hashes with the queries that have a probe of their key. Every pair that the probes reach
-    /// comes once: a query has one probe of a key. `answered`, unless it is empty, has a place for each query;
-    /// answered queries are passed over.
+    /// Compares ascending stored hashes with the queries that have a probe of their key, and appends the matches to
+    /// `hits`: the number of the query, and the stored hash. A match comes once, as a query has one probe of a key.
+    /// `first` is the slot of `stored[0]`. `answered`, unless it is empty, has an entry for each query: queries whose
+    /// entry is true are passed over, and the entry of one that gets a match becomes true.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if `stored` does not ascend.
     pub fn block(
         &self,
         stored: &[u64],
@@ -135,8 +144,8 @@ impl BatchProbes {
     }
 }
 
-/// The first place after `from` whose value, shifted, is at least `key`: steps that double, then halving.
-/// Cheap for a near place, logarithmic for a far one.
+/// The first place from `from` on whose value, shifted right by `shift` bits, is at least `key`; the length of the list
+/// if there is none. Steps double and then halve, so that a near place takes few of them.
 #[inline]
 fn gallop(list: &[u64], from: usize, key: u64, shift: u32) -> usize {
     let (mut low, mut step) = (from, 1);

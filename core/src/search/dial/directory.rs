@@ -1,25 +1,29 @@
-//! The places of the hashes of each key in the tables of the dial: two bytes a cell.
+//! The directory of the dial's tables: it says where the group of each key stands in the list of rests. A cell is the
+//! entry of one key of one table, two bytes. Cells are numbered through all tables; so are positions in the list.
 
 use crate::kernel::{huge_pages::HugeList, prefetch};
 
-/// Cells that share a line of the directory.
+/// The number of cells in a line of the directory. A table begins with a line, so that its last line may have empty
+/// cells at the end.
 pub(super) const CELLS: usize = 30;
 
-/// A line of a directory: where its first cell begins, and where each cell ends, counted from there.
+/// A line of a directory, one cache line.
 ///
-/// In lines whose cells hold 65,535 hashes or more, `base` is a place in the list of wide entries instead,
-/// and the last end says so.
+/// In lines whose cells together hold 65,535 hashes or more, `base` is a place in [`Directory::wide`] instead, and the
+/// last end is [`WIDE`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct DirectoryLine {
+    /// The position where the first cell begins.
     base: u32,
+    /// Where each cell ends, counted from `base`.
     ends: [u16; CELLS],
 }
 
 /// The last end of a line with wide entries.
 const WIDE: u16 = u16::MAX;
 
-/// The places of the hashes of each key, for one table after the other.
+/// The directory of all tables of a dial.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     lines: HugeList<DirectoryLine>,
@@ -34,9 +38,8 @@ impl Directory {
         Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
     }
 
-    /// Fills in table number `table`, of `cells` cells, over ascending values, whose cell is what stands
-    /// above the low `width` bits and of which the first has the position `offset`. The cells begin with a
-    /// line; between them and the next table's are empty ones, if lines are not full.
+    /// Fills in the `cells` cells of the table number `table`, from 0, for its ascending values. The cell of a value in
+    /// its table is the value shifted right by `width` bits. The first value has position `offset`.
     pub fn fill(&mut self, table: usize, cells: usize, sorted: &[u64], width: u32, offset: usize) {
         let Self { lines, wide } = self;
         let each = cells.div_ceil(CELLS);
@@ -60,12 +63,14 @@ impl Directory {
         }
     }
 
+    /// Prefetches the line of a cell, given by its number among all tables' cells.
     #[inline]
     pub fn prefetch(&self, cell: u32) {
         prefetch::read(&self.lines, cell as usize / CELLS);
     }
 
-    /// The place where the hashes of a cell begin, and their number.
+    /// The position where the hashes of a cell begin, and their number. The number of a cell counts the cells of all
+    /// tables before, those included that fill their last lines.
     #[inline]
     pub fn range(&self, cell: u32) -> (u32, u32) {
         let (line, place) = (&self.lines[cell as usize / CELLS], cell as usize % CELLS);
@@ -82,6 +87,7 @@ impl Directory {
         (starts[place], starts[place + 1] - starts[place])
     }
 
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.lines[..]) + size_of_val(&self.wide[..])
     }

@@ -1,4 +1,5 @@
-//! The stages of a search in the dial, and how queries take turns in them.
+//! The stages of a search in the dial, and how queries take turns in them. A lane is the state of one query in the
+//! stages, and lanes stand in a ring that queries use again and again.
 
 use std::ops::Range;
 
@@ -13,8 +14,8 @@ use crate::kernel::prefetch;
 use crate::simhash::BITS;
 
 impl Dial {
-    /// First stage: chooses these probes of a query, which takes a place in the ring, and asks
-    /// for their directory lines.
+    /// First stage: chooses the probes of these numbers, from 0, of a query, writes them to its lane, and prefetches
+    /// their directory lines. `place` is the lane's place in the ring.
     #[inline(always)]
     fn choose(&self, query: &Query<'_>, probes: Range<u32>, place: usize, lane: &mut DialLane) {
         let masks = self.masks();
@@ -43,7 +44,7 @@ impl Dial {
 
         let radius = self.params().radius as i32;
         let mut places = lane.cells.iter_mut().zip(&mut lane.runs).enumerate();
-        // Takes the next place for a probe of a table, with these bits of its key flipped.
+        // Adds the probe of a table with these bits of its key flipped.
         let mut probe = |table: u32, flipped: u32, flips: u32| {
             let Some((number, (cell, run))) = places.next() else { return };
             let (key, wanted) = keys[table as usize % MAX_TABLES];
@@ -69,7 +70,7 @@ impl Dial {
         }
     }
 
-    /// The bits of the likeliest flips of one bit with these numbers, and how many they are.
+    /// A mask of the likeliest flips of one bit with these numbers, from 0, and how many they are.
     #[inline(always)]
     fn single_flips(&self, margins: &Margins, numbers: Range<u32>) -> (u64, usize) {
         let Range { start: from, end: to } = numbers;
@@ -82,7 +83,7 @@ impl Dial {
         (chosen, (to.min(most) - from.min(most)) as usize)
     }
 
-    /// The likeliest flips of one or two bits with these numbers.
+    /// Writes the likeliest flips of one or two bits with these numbers, from 0, to `flips`.
     #[inline(always)]
     fn flips_up_to_two(&self, margins: &Margins, numbers: Range<u32>, flips: &mut Vec<KeyFlip>) {
         let Range { start: from, end: to } = numbers;
@@ -93,7 +94,7 @@ impl Dial {
         }
     }
 
-    /// Second stage: reads the directory and asks for the hashes.
+    /// Second stage: reads the directory and prefetches the groups.
     #[inline(always)]
     fn locate(&self, lane: &mut DialLane) {
         for (run, &cell) in lane.runs.iter_mut().zip(&lane.cells) {
@@ -101,15 +102,16 @@ impl Dial {
         }
     }
 
-    /// Third stage: compares. What may match goes to the list.
+    /// Third stage: compares, and adds the positions of possible matches to the list.
     #[inline(always)]
     fn compare(&self, lane: &DialLane, cost: &mut Cost, list: &mut NearList) {
         cost.probes += lane.runs.len() as u64;
         cost.candidates += self.rests.shortlist(&lane.runs, list) as u64;
     }
 
-    /// Settles which of the list are matches, and belong to the probe that found them. Those of the first
-    /// table go to `found`, those of others into the stages of placing, each of which moves on.
+    /// Decides which of the possible matches are matches, and keeps each match once, or one of each query. The matches
+    /// of the first table go to `found`. The others enter the three stages in which their slots are looked up, and the
+    /// matches in these move on by one stage.
     #[inline(always)]
     fn settle(
         &self,
@@ -166,7 +168,7 @@ impl Dial {
         std::mem::swap(located, new);
     }
 
-    /// True if a table before `t` finds a hash with these differing bits: as its key is, or by a flip.
+    /// True if a table before `t` finds a hash with these differing bits: with its key as it is, or by a flip.
     #[inline(always)]
     fn found_before(&self, t: usize, lane: &DialLane, differing: u64) -> bool {
         self.masks().iter().enumerate().fold(false, |before, (u, mask)| {
@@ -175,7 +177,7 @@ impl Dial {
         })
     }
 
-    /// True if of all probes that find a hash with these differing bits, the one of table `t` is the first.
+    /// True if the probe of table `t` is the first of all probes that find a hash with these differing bits.
     #[inline(always)]
     fn belongs(&self, t: usize, lane: &DialLane, differing: u64) -> bool {
         let turn = |table| self.probes.turn(table, differing, &lane.margins);
@@ -185,8 +187,8 @@ impl Dial {
             .all(|other| turn(other).is_none_or(|theirs| Some(theirs) > mine))
     }
 
-    /// Answers all queries within the budget. `found` gets the position of the query, the match,
-    /// and the bits that differ.
+    /// Answers all queries within the budget, and gives the cost. `found` gets the place of the query, the match, and
+    /// the bits in which the two differ.
     pub(super) fn run(
         &self,
         queries: &[Query<'_>],
@@ -206,7 +208,7 @@ impl Dial {
         if mode == Mode::All {
             return run(None, 0..budget, &mut found);
         }
-        // Rounds of more and more probes; who has found something is done.
+        // Rounds of more and more probes. A query with a match is done.
         let mut cost = Cost::default();
         let mut left: Vec<u32> = (0..queries.len() as u32).collect();
         let mut done = vec![false; left.len()];
@@ -223,7 +225,7 @@ impl Dial {
     }
 }
 
-/// The probe that a position is listed for.
+/// The probe that found a possible match, packed into 32 bits: its table, the lane of its query, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tag(u32);
 
@@ -234,7 +236,7 @@ const TABLE_BITS: u32 = MAX_TABLES.ilog2();
 const LANE_BITS: u32 = LANES.ilog2();
 
 impl Tag {
-    /// Probe number `probe` of the query in `lane`, at a table.
+    /// The tag of probe number `probe`, from 0, of the query in `lane`.
     #[inline(always)]
     fn new(table: usize, lane: usize, probe: usize) -> Self {
         debug_assert!(table < MAX_TABLES && lane < LANES && probe >> (32 - TABLE_BITS - LANE_BITS) == 0);
@@ -257,19 +259,20 @@ impl Tag {
     }
 }
 
-/// One run over queries: some probes of each, every match to `found`.
+/// One run over queries: it makes some probes of each, and gives every match to `found`.
 struct DialRun<'a> {
     dial: &'a Dial,
     queries: &'a [Query<'a>],
-    /// Of which only these; of all of them if it does not say.
+    /// The places of the queries that are answered; none if all are.
     of: Option<&'a [u32]>,
+    /// The numbers of the probes, from 0.
     probes: Range<u32>,
     mode: Mode,
     scratch: &'a mut DialScratch,
     found: &'a mut FoundIn<'a>,
 }
 
-/// The receiver of matches, some at a time, with their slots.
+/// The receiver of matches with their slots, some at a time.
 type FoundIn<'a> = dyn FnMut(&[Placed]) + 'a;
 
 impl Job for DialRun<'_> {
@@ -315,11 +318,11 @@ impl Job for DialRun<'_> {
 
 /// The pace of queries through the stages.
 struct Pace {
-    /// Queries between two stages.
+    /// The number of queries between two stages.
     gap: usize,
-    /// Lanes that they go in.
+    /// The number of lanes in use.
     lanes: usize,
-    /// Queries that are compared before they are settled.
+    /// The most queries that are compared before possible matches are settled.
     most_unsettled: usize,
 }
 
@@ -337,7 +340,7 @@ impl Pace {
     }
 }
 
-/// Asks the memory for the weights of a query that comes later.
+/// Prefetches the weights of a query that comes later.
 #[inline(always)]
 fn ask_ahead<'q>(turn: usize, asked: impl Fn(usize) -> Option<&'q Query<'q>>) {
     if let Some(ahead) = asked(turn + ASKED_AHEAD) {
@@ -347,7 +350,7 @@ fn ask_ahead<'q>(turn: usize, asked: impl Fn(usize) -> Option<&'q Query<'q>>) {
     }
 }
 
-/// True if what has been compared is to be settled.
+/// True if the possible matches are to be settled.
 #[inline(always)]
 fn is_due(list: usize, unsettled: usize, most_unsettled: usize) -> bool {
     list >= SETTLED_TOGETHER || unsettled == most_unsettled
@@ -362,7 +365,7 @@ const MOST_UNDER_WAY: usize = 10;
 /// The number of possible matches that are settled together, unless the ring is full before.
 const SETTLED_TOGETHER: usize = 32;
 
-/// The number of queries ahead whose weights are asked for.
+/// The number of queries ahead whose weights are prefetched.
 const ASKED_AHEAD: usize = 16;
 
 /// Probes in the first round of a search that may end at its first match.
@@ -371,31 +374,32 @@ const FIRST_ROUND: u32 = 4;
 /// A match whose slot is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Placed {
-    /// Position of the query.
+    /// Place of the query.
     number: u32,
     slot: u32,
+    /// The bits in which the query and the stored hash differ.
     differing: u64,
 }
 
 /// A match of which the slot is not known yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnplacedMatch {
-    /// Position of the query.
+    /// Place of the query.
     number: u32,
-    /// Where the first table's hashes with its key begin, and how many they are; before that
-    /// is known, the cell and 0.
+    /// Where the first table's group of its key begins, and how many hashes it has; before that is known, the cell and
+    /// 0.
     run: (u32, u32),
     stored: u64,
     differing: u64,
 }
 
-/// The possible matches that comparing leaves to be settled.
+/// The possible matches that are to be settled, and the matches whose slots are looked up.
 #[derive(Clone, Debug, Default)]
 struct Settling {
     list: NearList,
     /// Matches with their slots.
     placed: Kept<Placed>,
-    /// Matches in other tables than the first, by the stage of placing that they are in.
+    /// Matches in other tables than the first, by the stage in which their slots are looked up.
     unplaced: [Kept<UnplacedMatch>; 3],
 }
 
@@ -408,20 +412,20 @@ impl Settling {
 /// The state of one query in the stages.
 #[derive(Clone, Debug, Default)]
 struct DialLane {
-    /// Position of the query.
+    /// Place of the query.
     number: u32,
-    /// True if it has a match.
+    /// True if the query has a match.
     matched: bool,
     hash: u64,
-    /// For keys with one flip, the bits that are flipped.
+    /// If probes flip at most one bit, the bits that they flip.
     single: u64,
-    /// For queries with flips.
+    /// The margins of the query's weights, if probes flip bits.
     margins: Margins,
     /// The directory's cell of each probe.
     cells: Vec<u32>,
     /// The run that each probe compares.
     runs: Vec<packed::Run>,
-    /// For keys with two flips, those chosen.
+    /// If probes flip up to two bits, the flips that are chosen.
     flips: Vec<KeyFlip>,
 }
 

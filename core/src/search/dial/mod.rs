@@ -3,23 +3,21 @@
 //!
 //! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some
 //! key differs in at most f bits. So probes of each key as it is, and with each set of at most f of its bits
-//! flipped, find every match: t(p + 1) probes for keys of p bits and one flip. As every bit lies in one key
-//! at most, a probe with one flip *is* a bit, and the likeliest probes are those of the lowest-margin bits. No
-//! heap, no sort, one choice of the k weakest among the keys' bits (see `kernel::lowest_margin`). With two flips a
-//! probe costs the sum of both bits' |W| (`kernel::flips`). A budget buys the keys as they are and the
-//! likeliest flips; a budget for all probes makes the search exact.
+//! flipped, find every match. For keys of p bits and one flip these are t(p + 1) probes. As every bit lies in one key
+//! at most, a probe with one flip *is* a bit, and the likeliest probes are those of the lowest-margin bits. They are
+//! chosen without a heap or a sort (`kernel::lowest_margin`). With two flips a probe costs the sum of both bits' |W|
+//! (`kernel::flips`). A budget pays for the keys as they are, then for the likeliest flips. With a budget for all
+//! probes the search is exact.
 //!
-//! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, as many
-//! hashes to a cache line as fit (`kernel::packed`). A directory entry is two bytes.
+//! Hashes of equal keys stand in a group. Of each hash a table holds the rest alone, its bits outside of the key, as
+//! many to a cache line as fit (`kernel::packed`). The directory of a table has a cell of two bytes for each key, which
+//! leads to the key's group. Slots are places in the first table.
 //!
 //! A probe costs two reads that no cache predicts. A query goes through three stages: choose the probes and
-//! ask for the directory; read it and ask for the hashes; compare. While one query is compared, the hashes of
-//! the next few and the directory entries of the few after them are on their way. Comparing makes a list of
-//! what may match, and settling of that a list of matches, for several queries together. Neither takes a branch
-//! that depends on what is found (`kernel::kept`). Slots of matches in later tables go through stages of their own.
-//!
-//! Here is the index itself. Beside it are its parameters, the order of its probes (`Probes`, which needs
-//! no index), its directory, and the engine: the stages of a search.
+//! prefetch the directory; read it and prefetch the groups; compare. While one query is compared, the groups of
+//! the next few and the directory entries of the few after them are on their way. Comparing makes a list of possible
+//! matches, and settling makes of that a list of matches, for several queries together. Neither takes a branch
+//! that depends on what is found (`kernel::kept`). The slot of a match in a later table is looked up in further stages.
 
 mod directory;
 mod engine;
@@ -40,8 +38,8 @@ pub use params::DialParams;
 pub(crate) use params::{MOST_FLIPS, MOST_TABLES, key_widths, most_hashes};
 pub(crate) use probes::Probes;
 
-/// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then
-/// by the others. For a key of leading bits, the hash itself.
+/// The number by which hashes, and so slots, are ordered in the first table: the bits of `first_key`, the mask of the
+/// key, above the other bits of the hash. For a key of leading bits it is the hash itself.
 pub(crate) fn order_of(hash: u64, first_key: u64) -> u64 {
     order_with(Level::in_use(), hash, first_key)
 }
@@ -57,20 +55,20 @@ fn order_with(kernel: Level, hash: u64, key: u64) -> u64 {
 pub struct Dial {
     params: DialParams,
     probes: Probes,
-    /// For each bit of the hash that is in a key, the table whose key it is, and the same bit in that key
-    /// alone. Bits in no key are never flipped.
+    /// For each bit of the hash that is in a key, the number of that table, and a mask of the bit among the bits of the
+    /// key alone. Bits in no key are never flipped.
     places: [(u32, u32); BITS],
-    /// From one table's first cell to the next one's.
+    /// Cells of a table, those included that fill its last line of the directory.
     cells: u32,
     directory: Directory,
-    /// Of each table the rests of all hashes in order of their keys, one table after the other.
+    /// The rests of all hashes in order of their keys, for one table after the other.
     rests: Packed,
     kernel: Level,
 }
 
 impl Dial {
-    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly by the
-    /// bits of the first key, then by the others; for default keys that is their own order.
+    /// Builds the tables over `hashes`, in parallel on the current pool. The hashes must ascend strictly by the bits of
+    /// the first key, then by their other bits; for default keys they must simply ascend.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.
@@ -121,14 +119,15 @@ impl Dial {
         &self.params
     }
 
-    /// The bits of each table's key.
+    /// The mask of each table's key.
     #[inline]
     #[doc(hidden)]
     pub fn masks(&self) -> &[u64] {
         self.probes.masks()
     }
 
-    /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
+    /// Memory in bytes of an index over `n` hashes with keys of `key_bits` bits, if no 30 neighbouring keys have 65,535
+    /// hashes or more.
     pub(crate) fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
         let (cells, width) = (1u64 << key_bits.min(63), 64 - key_bits.clamp(64 - WIDTHS.end(), 32));
         let rests = Packed::bytes_for((u64::from(tables) * n) as usize, width) as u64;
@@ -141,19 +140,19 @@ impl Dial {
         self.probes.reach(self.params.radius) && self.budget() >= self.probes.all()
     }
 
-    /// Probes that a query takes.
+    /// The number of probes that a query makes.
     fn budget(&self) -> u32 {
         self.params.budget.unwrap_or(u32::MAX).min(self.probes.all())
     }
 
-    /// The slot of a hash, if it is stored: its position in the first table.
+    /// The slot of a hash; none if it is not stored.
     #[doc(hidden)]
     pub fn find(&self, hash: u64) -> Option<Slot> {
         let cell = self.kernel.extract(hash, self.masks()[0]) as u32;
         self.slot(hash, self.directory.range(cell)).map(Slot)
     }
 
-    /// The slot of a hash, if it is in this run of the first table.
+    /// The slot of a hash that stands, if it is stored, in this run of the first table.
     #[inline(always)]
     fn slot(&self, hash: u64, (start, len): (u32, u32)) -> Option<u32> {
         let rest = self.kernel.extract(hash, !self.masks()[0]);

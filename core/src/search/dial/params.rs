@@ -15,8 +15,8 @@ pub struct DialParams {
     pub radius: u32,
     /// t: number of tables, 1 to 8. All probes together are exact for h < t(f + 1).
     pub tables: u32,
-    /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the
-    /// search can be exact, or 2.
+    /// f: the most bits that a probe flips in a key, 0 to 2. By default ⌊h/t⌋, the fewest for which the search can be
+    /// exact, but at most 2.
     pub flips: Option<u32>,
     /// p: bits of each key, at least 8, at most 30, 64/t and, for n hashes, the greater of 14 and log₂(n) +
     /// 3; by default about log₂(n) − 2.
@@ -24,7 +24,7 @@ pub struct DialParams {
     /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t
     /// equal parts of the hash.
     pub keys: Option<Vec<u64>>,
-    /// Probes per query; `None` for all.
+    /// The most probes of a query; `None` for all.
     pub budget: Option<u32>,
 }
 
@@ -37,33 +37,32 @@ impl Default for DialParams {
 /// Fewest bits of a key: a rest must fit 57 bits.
 const FEWEST_KEY_BITS: u32 = 64 - *WIDTHS.end() + 1;
 
-/// The widths that a key may have for so many hashes and tables.
+/// The numbers of bits that a key may have in an index of `n` hashes and `tables` tables.
 pub(crate) fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
     FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
 }
 
-/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells, and the cells of
+/// The most bits of a key over `n` hashes: more would make a directory of nearly empty cells, and the cells of
 /// all tables are numbered together in 32 bits.
 fn most_key_bits(n: usize) -> u32 {
     (log2(n) + 3).clamp(14, 30)
 }
 
-/// Most hashes that an index with so many tables holds: positions in all of them are
-/// numbered together in 32 bits.
+/// The most hashes of an index with so many tables: their positions in all tables are numbered together in 32 bits.
 pub(crate) fn most_hashes(tables: u32) -> u32 {
     u32::MAX / tables.max(1)
 }
 
-/// Most bits flipped in a key.
+/// The most bits that a probe flips in a key.
 pub(crate) const MOST_FLIPS: u32 = 2;
 
-/// Most tables: of eight bits each at the least.
+/// The most tables of an index: keys have at least eight of the 64 bits each.
 pub(crate) const MOST_TABLES: u32 = 8;
 
 const _: () = assert!(MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
 impl DialParams {
-    /// The masks of the keys for an index over `n` hashes.
+    /// The mask of each table's key in an index over `n` hashes: `keys` if there are any, else the default ones.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning.
@@ -104,8 +103,8 @@ impl DialParams {
     }
 }
 
-/// Four to eight hashes to a group: they lie in one or two cache lines, and the directory
-/// stays small beside them.
+/// The bits of a key over `n` hashes, unless they are given. A group has four to eight hashes, which lie in one or two
+/// cache lines, and the directory is small beside them.
 fn default_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(FEWEST_KEY_BITS)
 }

@@ -1,41 +1,42 @@
-//! The probes of the dial, and in which order a query takes them: first every key as it is, then keys with
-//! flips, the lowest-margin bits first.
+//! The probes of the dial, and the order in which a query makes them. First comes every table's key as it is, then keys
+//! with flips, those of the lowest sum of margins first.
 
 use super::MOST_FLIPS;
 use crate::kernel::flips::KeyFlip;
 use crate::kernel::{Level, lowest_margin::Margins};
 
-/// Which probes there are, and in which order a query takes them; needs no index.
+/// The probes of a dial, and their order for a query. They follow from the keys alone: no index has to be built.
 #[derive(Clone, Debug)]
 pub(crate) struct Probes {
     masks: Vec<u64>,
-    /// All bits of all keys.
+    /// A mask of the bits of all keys.
     key_bits: u64,
-    /// f: most bits flipped in a key.
+    /// f: the most bits that a probe flips.
     flips: u32,
     kernel: Level,
 }
 
 impl Probes {
-    /// The probes of tables with these disjoint keys, with at most `flips` bits flipped, two at the most.
+    /// The probes of tables with keys of these disjoint masks, with at most `flips` bits flipped: more than 2 count as
+    /// 2.
     pub fn new(masks: Vec<u64>, flips: u32) -> Self {
         let key_bits = masks.iter().fold(0, |all, mask| all | mask);
         Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Level::in_use() }
     }
 
-    /// The bits of each table's key.
+    /// The mask of each table's key.
     #[inline]
     pub fn masks(&self) -> &[u64] {
         &self.masks
     }
 
-    /// All bits of all keys.
+    /// A mask of the bits of all keys.
     #[inline]
     pub fn key_bits(&self) -> u64 {
         self.key_bits
     }
 
-    /// f: most bits flipped in a key.
+    /// f: the most bits that a probe flips.
     #[inline]
     pub fn flips(&self) -> u32 {
         self.flips
@@ -56,14 +57,15 @@ impl Probes {
         radius < self.masks.len() as u32 * (self.flips + 1)
     }
 
-    /// The number, from 1, of the first probe that finds a hash with these differing bits, if one does.
+    /// The number, from 1, of the first probe that finds a hash which differs from the query in these bits; none if no
+    /// probe does. `margins` are those of the query.
     pub fn first(&self, differing: u64, margins: &Margins) -> Option<u32> {
         let turns = (0..self.masks.len()).filter_map(|t| Some((self.turn(t, differing, margins)?, t)));
         turns.min().map(|(_, t)| self.number(t, differing, margins))
     }
 
-    /// The place in the order of probes of the one of table `t` that finds a hash with these differing bits,
-    /// if one does: keys as they are come first, in order of tables, then flips.
+    /// The probe of table `t` that finds a hash with these differing bits, as its place in the order of probes; none if
+    /// no probe of that table does.
     #[inline]
     pub(super) fn turn(&self, t: usize, differing: u64, margins: &Margins) -> Option<Turn> {
         let flipped = differing & self.masks[t];
@@ -86,12 +88,12 @@ impl Probes {
     }
 }
 
-/// The order of probes.
+/// The place of a probe in the order of a query's probes: a lesser one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Turn {
-    /// Of the key of a table as it is.
+    /// The probe with the key as it is, of the table of this number.
     AsItIs(usize),
-    /// Of a key with bits flipped.
+    /// The probe with these bits of a key flipped.
     Flipped(KeyFlip),
 }
 
