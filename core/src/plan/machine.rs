@@ -1,4 +1,4 @@
-//! The cost of probes and candidates: the part of a plan that the machine decides.
+//! The time of probes and candidates: the part of a plan that depends on the machine.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -11,29 +11,29 @@ use crate::search::linear::Linear;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::simhash::BITS;
 
-/// Nanoseconds of one thread for each step of a search.
+/// The times of the steps of a search on a machine, in nanoseconds of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// A query, before its first probe.
+    /// The time of a query before its first probe.
     pub query: f64,
-    /// The cost of choosing among pairs of flips, added to a query.
+    /// The time that a query takes in addition to choose flips, if a probe may flip two bits.
     pub pairs_of_flips: f64,
-    /// A probe, besides waiting for memory.
+    /// The time of a probe of a dial, without the time that it waits for memory.
     pub probe: f64,
-    /// A candidate of the dial index.
+    /// The time of a candidate of a dial.
     pub candidate: f64,
-    /// A hash of a linear scan.
+    /// The time of a hash in a linear scan.
     pub scanned: f64,
-    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of
-    /// [`Machine::SIZES`] bytes.
+    /// The time to read one prefetched cache line at a random place of a memory of as many bytes as the same entry of
+    /// [`Machine::SIZES`] says.
     pub line: [f64; 4],
 }
 
 impl Machine {
-    /// Sizes of memory in bytes that random reads are measured in.
+    /// The sizes of memory in bytes in which random reads are measured, ascending.
     pub const SIZES: [u64; 4] = [1 << 19, 1 << 24, 1 << 27, 1 << 29];
 
-    /// An AMD EPYC (Zen 4) of 2026: what [`super::choose`] counts with.
+    /// The times of an AMD EPYC (Zen 4) in 2026, by which [`super::choose`] chooses.
     pub const REFERENCE: Self = Self {
         query: 120.0,
         pairs_of_flips: 300.0,
@@ -43,7 +43,7 @@ impl Machine {
         line: [1.0, 4.0, 9.0, 12.0],
     };
 
-    /// Nanoseconds of a query that finds nothing; matches come on top.
+    /// The nanoseconds of a query of a chosen index, without the time that its matches take.
     pub fn nanoseconds(&self, choice: &Choice) -> f64 {
         if choice.kind == IndexKind::Linear {
             return self.query + choice.candidates * self.scanned;
@@ -60,8 +60,8 @@ impl Machine {
             + choice.candidates * self.candidate
     }
 
-    /// A random read in so many bytes: between two measured sizes by their logarithm,
-    /// beyond the largest as there.
+    /// The nanoseconds of a random read in a memory of so many bytes. Between two measured sizes they are interpolated
+    /// by the logarithm of the size; outside of all sizes they are those of the nearest one.
     pub fn line(&self, bytes: u64) -> f64 {
         let place = libm::log2(bytes.max(1) as f64);
         let sizes = Self::SIZES.map(|size| libm::log2(size as f64));
@@ -76,10 +76,10 @@ impl Machine {
         }
     }
 
-    /// Measures this machine, in about a second and half a gigabyte of memory, on one thread.
-    /// Not the same every time.
+    /// Measures this machine, in about a second and half a gigabyte of memory, on one thread. Results vary from call to
+    /// call.
     ///
-    /// `clock` gives the seconds that this thread has worked so far, from any beginning.
+    /// `clock` gives the seconds that this thread has worked, counted from any moment.
     pub fn measure(clock: impl Fn() -> f64) -> Self {
         let line = Self::SIZES.map(|bytes| measure_line(bytes, &clock));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -147,7 +147,7 @@ impl Machine {
     }
 }
 
-/// Nanoseconds of a query in a batch, the best of a few rounds.
+/// The nanoseconds of a query among many that are asked together, in the best of five rounds.
 fn per_query(index: &dyn HammingIndex, queries: &[Query<'_>], clock: &impl Fn() -> f64) -> f64 {
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let mut best = f64::INFINITY;
@@ -162,7 +162,7 @@ fn per_query(index: &dyn HammingIndex, queries: &[Query<'_>], clock: &impl Fn() 
     best / queries.len() as f64
 }
 
-/// Nanoseconds of a read from a random cache line, with a few dozen on their way.
+/// The nanoseconds of a read at a random place in a memory of `bytes` bytes, with 64 reads on their way.
 fn measure_line(bytes: u64, clock: &impl Fn() -> f64) -> f64 {
     /// The number of probes that a search has under way.
     const AHEAD: usize = 64;

@@ -1,14 +1,14 @@
-//! Which index a task calls for: how many tables, how wide their keys, how many flips and probes, at what
-//! price. Ours, not the paper's.
+//! The choice of an index for a search task: a linear scan or a dial, with how many tables, key bits, flips and probes,
+//! and at what memory and time. Ours, not the paper's.
 //!
-//! A model says how often a near pair is found: a list of near pairs with the margins of their bits, either
-//! of a sample of the data or made up (see [`Model::built_in`]). For each shape of the dial index the probe
-//! that finds each pair is known without building anything, and with it the budget for a wanted recall. A
-//! [`Machine`] says what probes and candidates cost. [`choose`] takes the shape with the fewest bytes among
-//! those that cost little more than the cheapest.
+//! A [`Model`] is a list of near pairs with the margins of their bits, either of a sample of the data or made up (see
+//! [`Model::built_in`]). A shape of a dial is its numbers of tables, flips and key bits. For each shape the probe that
+//! finds each pair follows without an index, and with it the budget for a wanted recall. A [`Machine`] says how long
+//! probes and candidates take. [`choose`] takes the index with the fewest bytes among those that take little more time
+//! than the fastest.
 //!
-//! The choice counts with [`Machine::REFERENCE`], never with what this machine measures, so that a run
-//! decides the same everywhere; measured constants tell how long it takes here.
+//! The choice uses the times of [`Machine::REFERENCE`] and not those of the machine that it runs on, so that a run
+//! decides the same everywhere. [`Machine::measure`] serves to predict how long a choice takes on this machine.
 
 mod machine;
 mod model;
@@ -25,7 +25,7 @@ use crate::search::dial::{self, Dial, DialParams, MOST_FLIPS, MOST_TABLES, Probe
 use crate::search::linear::Linear;
 use crate::search::table::log2;
 
-/// The task of a search.
+/// A search that an index is to be chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Task {
@@ -33,21 +33,21 @@ pub struct Task {
     pub hashes: u64,
     /// h: the largest distance of a match.
     pub distance: u32,
-    /// Wanted share of the pairs at distance 1 to h; 1 is exact.
+    /// The share of the pairs at distance 1 to h that is to be found; 1 is exact.
     pub recall: f64,
-    /// Most bytes for the index.
+    /// The most bytes of the index; `None` for any number.
     pub memory: Option<u64>,
-    /// The only kind of index that is wanted.
+    /// The kind of index that is wanted; `None` for any kind.
     pub kind: Option<IndexKind>,
-    /// p: bits of each key, if they are not to be chosen.
+    /// p: bits of each key; `None` if they are to be chosen. With a number, only a dial is chosen.
     pub key_bits: Option<u32>,
-    /// True if all hashes are searched for, so that either side of a pair may find it.
+    /// True if there is a query for every stored hash, so that either hash of a pair may find the other. If false, the
+    /// first hash of a pair of the model has to find the second.
     pub join: bool,
 }
 
 impl Task {
-    /// To find a share of the pairs within a distance among so many hashes, with any index of any size, by
-    /// queries from one side.
+    /// A task for `hashes` stored hashes, with any kind of index of any size, and with `join` false.
     pub fn new(hashes: u64, distance: u32, recall: f64) -> Self {
         Self { hashes, distance, recall, memory: None, kind: None, key_bits: None, join: false }
     }
@@ -60,18 +60,18 @@ impl Task {
     }
 }
 
-/// An index.
+/// A kind of index that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexKind {
-    /// Every hash is compared; exact.
+    /// A linear scan, which is exact.
     Linear,
-    /// [`Dial`].
+    /// A [`Dial`].
     Dial,
 }
 
 impl IndexKind {
-    /// The name of the kind.
+    /// The name of the kind for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear scan",
@@ -80,33 +80,33 @@ impl IndexKind {
     }
 }
 
-/// An index for a task, with what it takes and gives.
+/// An index for a task, with its memory, work and recall. A linear scan counts as one table and one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The index.
+    /// The kind of index.
     pub kind: IndexKind,
-    /// Indexes that the hashes are divided among, because one holds fewer than 2³².
+    /// The number of indexes that the hashes are divided among: one holds fewer than 2³² in all its tables.
     pub parts: u64,
-    /// t: tables of each.
+    /// t: tables of each part.
     pub tables: u32,
-    /// f: most bits flipped in a key.
+    /// f: the most bits that a probe flips in a key.
     pub flips: u32,
     /// p: bits of each key.
     pub key_bits: u32,
     /// Probes of a query, in each part.
     pub probes: u32,
-    /// Probes that an exact search takes.
+    /// Probes of an exact query, in each part.
     pub all_probes: u32,
-    /// Share of the model's pairs that the probes find.
+    /// The share of the model's pairs that the probes find.
     pub recall: f64,
-    /// Memory of the index: hashes and directories, all parts.
+    /// Memory in bytes of the hashes and directories of all parts.
     pub bytes: u64,
-    /// Hashes that a query is compared with, all parts.
+    /// The number of hashes that a query is compared with on average, in all parts together.
     pub candidates: f64,
 }
 
 impl Choice {
-    /// The dial index's parameters, with a budget if not all probes are taken.
+    /// The parameters of the dial for matches within `radius` bits, with a budget if a query does not make all probes.
     pub fn params(&self, radius: u32) -> DialParams {
         DialParams {
             radius,
@@ -122,20 +122,20 @@ impl Choice {
 /// The factor by which a choice that takes fewer bytes may be slower than the fastest.
 const SLOWER: f64 = 1.25;
 
-/// Chooses an index; none if nothing fits the memory.
+/// Chooses an index for a task; none if no index of the wanted kind reaches the distance or fits the memory.
 ///
-/// Of the dial index only shapes are taken that are exact with all probes. Fewer probes are taken only where
-/// their number is less than half of all.
+/// Shapes of the dial are considered only if they are exact with all probes.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a task without meaning.
+/// [`Error::Parameter`] for a task without meaning, and for key bits that no index for the task can have.
 pub fn choose(task: &Task, model: &Model) -> Result<Option<Choice>> {
     let choices = choices(task, model)?;
     let fits = |choice: &&Choice| task.memory.is_none_or(|memory| choice.bytes <= memory);
     Ok(best(choices.iter().filter(fits)))
 }
 
-/// The index for the task that takes the fewest bytes.
+/// The index for a task that takes the fewest bytes, whatever memory the task allows; none if no index of the wanted
+/// kind reaches the distance.
 ///
 /// # Errors
 /// As [`choose`].
@@ -143,6 +143,7 @@ pub fn smallest(task: &Task, model: &Model) -> Result<Option<Choice>> {
     Ok(choices(task, model)?.into_iter().min_by_key(|choice| choice.bytes))
 }
 
+/// The choice with the fewest bytes among those that take at most [`SLOWER`] times the time of the fastest.
 fn best<'a>(choices: impl Iterator<Item = &'a Choice> + Clone) -> Option<Choice> {
     let time = |choice: &Choice| Machine::REFERENCE.nanoseconds(choice);
     let least = choices.clone().map(time).min_by(f64::total_cmp)?;
@@ -153,7 +154,7 @@ fn best<'a>(choices: impl Iterator<Item = &'a Choice> + Clone) -> Option<Choice>
     choices.filter(|choice| time(choice) <= least * SLOWER).min_by(order).copied()
 }
 
-/// All indexes that do the task, whatever their memory.
+/// All indexes that do a task, whatever their memory.
 fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     if task.hashes == 0 {
         return Err(Error::parameter("documents", 0, "at least 1"));
@@ -162,7 +163,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         return Err(Error::parameter("distance", task.distance, "at most 64"));
     }
     check_share("recall", task.recall)?;
-    // Among how many indexes the hashes are divided, and how many each holds.
+    // The number of indexes of so many tables that the hashes are divided among, and how many each holds.
     let divided = |tables: u32| {
         let parts = task.hashes.div_ceil(u64::from(dial::most_hashes(tables)));
         (parts, usize::try_from(task.hashes.div_ceil(parts)).unwrap_or(usize::MAX))
@@ -172,7 +173,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         let (_, n) = divided(tables);
         for flips in 0..=MOST_FLIPS {
             let probes = Probes::new(vec![0; tables as usize], flips);
-            // More tables than that, or more flips, only add.
+            // An exact search makes all probes: more flips than it needs only add some.
             let fewer = Probes::new(vec![0; tables as usize], flips.saturating_sub(1));
             if !probes.reach(task.distance) || (task.recall == 1.0 && flips > 0 && fewer.reach(task.distance))
             {
@@ -245,7 +246,8 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     Ok(choices)
 }
 
-/// An index that finds every one of `hashes`, which ascend, within `radius` of a query.
+/// Builds an exact index for matches within `radius` bits, of the kind that suits `hashes`, which must ascend and be
+/// distinct.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a radius above 64 and for hashes that do not ascend.

@@ -1,4 +1,4 @@
-//! The properties of near pairs: the part of a plan that the data decides.
+//! The properties of near pairs: the part of a plan that depends on the data.
 
 use rayon::prelude::*;
 
@@ -7,46 +7,48 @@ use crate::kernel::{Level, lowest_margin::Margins};
 use crate::search::dial::Probes;
 use crate::simhash::BITS;
 
-/// Two hashes that are near, and how strong the bits of each are.
+/// Two near hashes: the bits in which they differ, and the margins of the bits of each.
 #[derive(Clone, Debug)]
 pub struct PairMargins {
     differing: u64,
-    /// Of the bits of either side.
+    /// The margins of the first hash, which is searched from, and of the second.
     margins: [Margins; 2],
 }
 
 impl PairMargins {
-    /// The pair of two hashes that differ in these bits, with the weights behind each. A search from one side, as a
-    /// [`Task`](super::Task) has that is no join, reads the first weights alone.
+    /// The pair of two hashes that differ in the bits of the mask `differing`, with the weights behind each. For a
+    /// [`Task`](super::Task) that is not a join, only the first weights matter: its query has the first hash.
     pub fn new(differing: u64, weights: [&[f32; BITS]; 2]) -> Self {
         Self { differing, margins: weights.map(|weights| Level::in_use().margins(weights)) }
     }
 }
 
-/// Near pairs to count on, and how hashes share keys.
+/// A list of near pairs, by which the recall of a number of probes is predicted, and a sample of hashes, by which the
+/// number of candidates is.
 #[derive(Clone, Debug)]
 pub struct Model {
     pairs: Vec<PairMargins>,
-    /// A sample of the stored hashes; empty for hashes that are spread evenly.
+    /// A sample of the stored hashes; empty if hashes are taken to be spread evenly.
     hashes: Vec<u64>,
+    /// False for the built-in model.
     measured: bool,
 }
 
-/// Hashes of a sample that sharing is measured on.
+/// The most hashes of a sample.
 const MOST_SAMPLED: usize = 1 << 16;
 /// Seed of the built-in model, so that a plan without data is always the same.
 const SEED: u64 = 0x706c_616e;
 
 impl Model {
-    /// The model of a sample: near pairs at the distances that are searched for, and stored hashes, distinct
-    /// and drawn at random, of which 65,536 are used.
+    /// The model of a sample of data: near pairs at the distances that are searched for, and distinct stored hashes in
+    /// random order, of which the first 65,536 are used.
     pub fn of_sample(pairs: Vec<PairMargins>, mut hashes: Vec<u64>) -> Self {
         hashes.truncate(MOST_SAMPLED);
         Self { pairs, hashes, measured: true }
     }
 
-    /// A model without data: made-up [near pairs](NearPairs) at distance 1 to h, and
-    /// hashes that are spread evenly.
+    /// The built-in model, which needs no data: `pairs` made-up [near pairs](NearPairs) at distance 1 to
+    /// `distance_at_most`, and hashes that are spread evenly.
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
         let made = NearPairs::new(distance_at_most, SEED)
             .take(pairs)
@@ -54,7 +56,7 @@ impl Model {
         Self { pairs: made.collect(), hashes: Vec::new(), measured: false }
     }
 
-    /// True if it was measured on data.
+    /// True for the model of a sample, false for the built-in one.
     pub fn is_measured(&self) -> bool {
         self.measured
     }
@@ -64,8 +66,8 @@ impl Model {
         self.pairs.len()
     }
 
-    /// The fewest probes that find the wanted share of the pairs, and the share that they find; all probes
-    /// and 1 if there are no pairs. `join` says whether a pair may be found from either side.
+    /// The fewest probes of `order` that find the share `recall` of the pairs, and the share that they find; all probes
+    /// and 1 if there are no pairs. If `join` is true, a query from either hash of a pair may find it.
     pub(super) fn budget(&self, order: &Probes, recall: f64, join: bool) -> (u32, f64) {
         let probe_of = |pair: &PairMargins| {
             let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.margins[side]));
@@ -86,10 +88,11 @@ impl Model {
         }
     }
 
-    /// The number of hashes that share the key of a stored hash, in multiples of an even spread, over these keys.
+    /// The number of hashes that share the key of a stored hash, divided by the number if hashes were spread evenly. It
+    /// is averaged over keys of these masks.
     pub(super) fn sharing(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
-        // So many pairs share a key by chance that their number can be known.
+        // True if so many pairs share a key by chance that counting them says how many do.
         let enough = |mask: u64| n as f64 * n as f64 > 64.0 * (1u64 << mask.count_ones().min(63)) as f64;
         if n < 2 || !masks.iter().all(|&mask| enough(mask)) {
             return self.few_bits_sharing(masks);
@@ -106,8 +109,8 @@ impl Model {
         (masks.iter().map(of).sum::<f64>() / masks.len().max(1) as f64).max(1.0)
     }
 
-    /// Where the sample is too small to see keys that are shared, each bit counts by itself: bits of which a
-    /// share q is set agree with probability q² + (1 − q)².
+    /// As [`sharing`](Self::sharing), if the sample is too small to have shared keys. Bits count as independent: two
+    /// hashes agree in a bit that a share q of all hashes has set with probability q² + (1 − q)².
     fn few_bits_sharing(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
         if n < 2 {
