@@ -1,5 +1,5 @@
-//! The indexes that make probes, over the distinct SimHashes of a run, and the shape and number of probes that they
-//! get.
+//! The probing indexes of a run, over its distinct SimHashes: this module chooses their shape, and measures how many
+//! probes a recall takes.
 
 use crate::calibrate::{Sample, SampleParams, near_pairs, trace};
 use crate::error::{Error, Result};
@@ -16,14 +16,14 @@ use crate::simhash::BITS;
 use crate::verification::Evidence;
 use rayon::prelude::*;
 
-/// The distinct SimHashes of a run.
+/// The distinct SimHashes of a run, with the texts that have each.
 pub struct Hashes<'a> {
     pub(super) distinct: DistinctHashes<Text>,
     evidence: &'a Evidence<'a>,
 }
 
 impl<'a> Hashes<'a> {
-    /// Groups the texts that have a SimHash by it.
+    /// Groups the texts of `evidence` that have a SimHash by it.
     pub fn new(evidence: &'a Evidence<'a>, progress: &dyn Progress) -> Self {
         let texts = evidence.texts;
         let distinct = run(progress, Step::Group, texts.sketched.len(), |_| {
@@ -38,26 +38,27 @@ impl<'a> Hashes<'a> {
         self.distinct.hashes()
     }
 
-    /// The weights behind a slot's hash: those of the first text that has it; copies of a hash
-    /// differ a little in theirs.
+    /// The weights behind the hash of a slot: those of the first text that has it. Other texts with the hash have
+    /// slightly different ones.
     fn weights(&self, slot: Slot) -> [f32; BITS] {
         let first = self.distinct.members(slot)[0];
         self.evidence.hashed(first).map_or([0.0; BITS], |hashed| hashed.weights.weights())
     }
 }
 
-/// An index whose number of probes is still open, and an exact one that tells how many a wanted recall takes.
+/// A probing index without a budget, and an exact index of the same hashes. Both serve to measure the budget for a
+/// recall.
 pub struct Probed {
     pub(super) index: Box<dyn Probing>,
-    /// None where `index` is exact itself.
+    /// None if `index` is exact without a budget.
     exact: Option<Box<dyn HammingIndex>>,
 }
 
 impl Probed {
-    /// The index of a generator over these distinct hashes, ascending.
+    /// Builds the index of a generator, the dial or PSM, over distinct hashes, which must ascend.
     ///
     /// # Errors
-    /// If the generator has no index that probes, or it cannot be built.
+    /// [`Error::Parameter`] if the generator is another, or for parameters without meaning.
     pub fn new(hashes: &[u64], generator: &Generator) -> Result<Self> {
         match *generator {
             Generator::Dial { distance, key_bits, .. } => {
@@ -78,20 +79,20 @@ impl Probed {
         }
     }
 
-    /// Number of probes of a query that finds everything.
+    /// Number of probes that a query makes without a budget; it finds all hashes within the radius.
     pub fn all_probes(&self) -> u64 {
         self.index.all_probes()
     }
 
-    /// All of `hashes`, over which the index is, within the radius of a query, each with the number of the probe that
-    /// finds it, or [`NEVER`](crate::calibrate::NEVER).
+    /// All hashes within the radius of a query, each with the number, from 1, of the probe that finds it, or
+    /// [`NEVER`](crate::calibrate::NEVER) if that takes more than 16,384. `hashes` are those that the index is over.
     pub fn trace(&self, hashes: &[u64], query: Query<'_>) -> Vec<(Hit, u32)> {
         let exact: &dyn HammingIndex = self.exact.as_deref().unwrap_or(&*self.index);
         trace(&*self.index, exact, hashes, query)
     }
 
-    /// Traces the pairs of a sample of the hashes, on which the number of probes for any recall can be read
-    /// off.
+    /// Finds the pairs of a sample of the hashes, each with the probe that finds it. [`Sample::budget`] then gives the
+    /// budget for any recall. `seed` draws the sample.
     pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
         let params = SampleParams { join: true, seed, ..SampleParams::default() };
         run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
@@ -103,12 +104,11 @@ impl Probed {
     }
 }
 
-/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the
-/// number of probes is chosen on the pairs of the corpus.
+/// The number of near pairs of the built-in model by which the shape of an index is chosen. More would change little,
+/// as the budget is chosen by pairs of the corpus.
 const MODEL_PAIRS: usize = 400;
 
-/// The shape of the dial for so many hashes, as [`plan::choose`] gives it without a sample. The
-/// number of probes comes later.
+/// The shape of the dial for so many hashes, as [`plan::choose`] gives it with the built-in model, and no budget.
 fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>) -> Result<DialParams> {
     let kind = Some(IndexKind::Dial);
     let task = Task { kind, key_bits, join: true, ..Task::new(hashes.max(1) as u64, distance, recall) };
@@ -117,11 +117,11 @@ fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>)
     Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(distance) })
 }
 
-/// A model for plans from a corpus: near pairs within the distance around a random sample of texts, and
-/// hashes.
+/// The model of a corpus for [`plan::choose`]: near pairs within `distance` bits of a random sample of its hashes, and
+/// its hashes in random order. `seed` draws both.
 ///
 /// # Errors
-/// For a distance above 64.
+/// [`Error::Parameter`] for a distance above 64.
 pub fn model(hashes: &Hashes<'_>, distance: u32, seed: u64) -> Result<Model> {
     let all = hashes.hashes();
     let exact = exact(all, distance)?;
@@ -129,7 +129,7 @@ pub fn model(hashes: &Hashes<'_>, distance: u32, seed: u64) -> Result<Model> {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
         exact.search(query, Mode::All, &mut scratch, &mut hits);
-        // The plan works out which probe finds them.
+        // Any number will do for the probe: the model finds out which probe finds a pair.
         hits.into_iter().map(|hit| (hit, 1)).collect()
     });
     let of = |(a, b): (Slot, Slot)| {

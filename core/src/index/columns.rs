@@ -1,31 +1,35 @@
-//! Many documents in columns, as an index that was empty takes them over without copying.
+//! Many documents in columns, which an empty index takes over without copying.
 
 use crate::kernel::huge_pages;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Hashed};
 
-/// Documents in columns, as [`Index::fill`](super::Index::fill) takes them: what [`Index::kept`](super::Index::kept)
-/// gives of each, at its own place. Columns are made as long as they are to be; then [rows](Self::rows)
-/// are written, some by one thread and some by another.
+/// Documents in columns for [`Index::fill`](super::Index::fill): the parts of each that
+/// [`Index::kept`](super::Index::kept) gives, by the document's number. Columns get their final length first; then
+/// threads write [rows](Self::rows), each a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {
+    /// The digest of each document's text.
     pub(super) digests: Vec<u128>,
+    /// The number of each document's features.
     pub(super) features: Vec<u32>,
-    /// True if a document has a sketch.
+    /// True for each document that has a sketch.
     pub(super) sketched: Vec<bool>,
-    /// With both sketches, words of a document's bits.
+    /// Words of 64 bits of each document's odd sketch; 0 for documents with a SimHash alone.
     pub(super) words: usize,
+    /// The SimHash of each document with both sketches; empty for documents with a SimHash alone.
     pub(super) hashes: Vec<u64>,
+    /// The odd sketches of all documents, `words` words each.
     pub(super) bits: Vec<u64>,
-    /// By bands; none where tables come with the documents.
+    /// For each band, the key of each document; no bands if stored tables come with the documents.
     pub(super) keys: Vec<Vec<u32>>,
-    /// With a SimHash.
+    /// The sketch of each document with a SimHash alone, unless it has none; empty for documents with both sketches.
     pub(super) hashed: Vec<Option<Hashed>>,
 }
 
 impl Columns {
-    /// Columns for so many documents of an index of such settings, all of them without a sketch. Documents whose tables
-    /// are stored need no keys.
+    /// Columns for so many documents of an index with these settings, whose rows are still to be written. They have
+    /// room for keys if `keyed` is true; documents whose tables are stored need none.
     pub fn new(settings: &Settings, documents: usize, keyed: bool) -> Self {
         let (both, words, bands) = match settings.sketches {
             Sketches::Both { bits, banding } => (true, bits / u64::BITS as usize, banding.bands),
@@ -53,7 +57,7 @@ impl Columns {
         self.digests.is_empty()
     }
 
-    /// All rows, to be written.
+    /// All rows, for writing.
     pub fn rows(&mut self) -> Rows<'_> {
         Rows {
             digests: &mut self.digests,
@@ -68,15 +72,15 @@ impl Columns {
     }
 }
 
-/// Makes zeros in memory that has not been touched, with room for some more, as [`lengthen`](super::lengthen) makes
-/// it: the first document that comes need not move all.
+/// Makes `count` zeros in untouched memory, with room for an eighth more, as [`lengthen`](super::lengthen) does: so the
+/// first document that is added later need not move all.
 fn zeros<T: Clone + Default>(count: usize) -> Vec<T> {
     let mut zeros = huge_pages::untouched(super::room(count));
     zeros.truncate(count);
     zeros
 }
 
-/// Some rows of columns, to be written.
+/// Some neighbouring rows of [`Columns`], for writing. A row is the place of a document; here rows count from 0.
 #[derive(Debug)]
 pub struct Rows<'c> {
     digests: &'c mut [u128],
@@ -100,9 +104,9 @@ impl<'c> Rows<'c> {
         self.digests.is_empty()
     }
 
-    /// Takes off the first so many, or all if there are fewer.
+    /// Takes off the first `rows` rows, or all if there are fewer, and gives them. The others count from 0 then.
     pub fn split(&mut self, rows: usize) -> Self {
-        /// The first so many of a list; of an empty one, none.
+        /// Takes off the first `count` of a list; none of an empty one.
         fn first<'c, T>(list: &mut &'c mut [T], count: usize) -> &'c mut [T] {
             list.split_off_mut(..count).unwrap_or_default()
         }
@@ -119,8 +123,9 @@ impl<'c> Rows<'c> {
         }
     }
 
-    /// Writes a document with both sketches; none if these have another length, or there is no such row. Of columns
-    /// without keys, the keys are left out.
+    /// Writes a document with both sketches to a row: its SimHash, the words of its odd sketch and its keys. None if
+    /// there are more or fewer words or keys than columns take, or no such row. Columns without keys take any keys, and
+    /// do not keep them.
     pub fn put_both(
         &mut self,
         row: usize,
@@ -145,13 +150,14 @@ impl<'c> Rows<'c> {
         self.put(row, facts, true)
     }
 
-    /// Writes a document with a SimHash; none if documents have others, or there is no such row.
+    /// Writes a document with a SimHash alone to a row; none if the columns are of both sketches, or if there is no
+    /// such row.
     pub fn put_hashed(&mut self, row: usize, facts: &Facts, hashed: Hashed) -> Option<()> {
         *self.hashed.get_mut(row)? = Some(hashed);
         self.put(row, facts, true)
     }
 
-    /// Writes a document without a sketch; none if there is no such row.
+    /// Writes a document without a sketch to a row; none if there is no such row.
     pub fn put_bare(&mut self, row: usize, facts: &Facts) -> Option<()> {
         self.put(row, facts, false)
     }

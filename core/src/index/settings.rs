@@ -29,15 +29,16 @@ use std::ops::Deref;
 pub struct IndexSettings(Settings);
 
 impl IndexSettings {
-    /// Both sketches, as [`Settings::both`] has them: documents that share a key are near from a Jaccard coefficient of
-    /// `similarity` on.
+    /// Both sketches, as [`Settings::both`] has them: documents that share a band hash are near if their estimated
+    /// Jaccard similarity is at least `similarity`.
     pub fn both(similarity: f64) -> Self {
         Self(Settings::both(similarity))
     }
 
-    /// SimHashes within `distance` bits, verified by their weights as [`Settings::simhash`] has them.
+    /// SimHashes within `distance` bits, verified by their weights as [`Settings::simhash`] has them. `recall` is the
+    /// share of the pairs within that distance that is to be found.
     ///
-    /// The probes that a recall below 1 takes are measured on the documents of the index: from 4,096 different hashes
+    /// For [`Recall::AtLeast`], the index measures the number of probes on its documents: from 4,096 different hashes
     /// on, and again whenever their number has doubled.
     pub fn simhash(distance: u32, recall: Recall) -> Self {
         let generator = Generator::Dial { distance, recall, key_bits: None };

@@ -1,24 +1,26 @@
-//! Tables of an index as they are stored, so that whoever reads the index again need not make them from the keys of its
-//! documents. Entries in the order in which they stand in the table, in parts of any length.
+//! The tables of an index as bytes. An index that is read from a file gets its tables by them, and need not make them
+//! from the keys of its documents. The entries of a table stand in ascending order, in parts of any length.
 //!
-//! An entry is the key, mixed as the table has it, and a document's place. Of a part the first byte is how many bytes a
-//! place takes. Then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
-//! four more that say it), and its place. Keys of a million documents are some thousands apart: five bytes an entry.
+//! An entry is a mixed key (`search::bucket_table`), and the place of a document among the stored ones. The first byte
+//! of a part is the number of bytes of a place. Then come, for each entry, the difference of its mixed key from the one
+//! before, and its place, little-endian. A difference takes two bytes; if these are `ffff`, it is in four more. The
+//! mixed keys of a million documents are some thousands apart, and so an entry takes five bytes.
 
 use crate::search::bucket_table::{BucketTable, BulkLoad};
 
-/// Gaps from here on stand in four bytes behind these two.
+/// The two bytes before a difference of four bytes. A difference from this number on takes four.
 const WIDE: u16 = u16::MAX;
 
 /// The tables of an index that was stored, for [`Index::fill`](super::Index::fill).
 pub trait StoredTables: Sync {
-    /// Hands over the parts of a table in their order, each as [`table_part`] made it; none if one cannot be read, or
-    /// if `take` has none.
+    /// Gives the parts of a table to `take` in their order, each as [`table_part`] made it. `table` counts as
+    /// [`Index::tables`](super::Index::tables) does: 0 is the table of digests. None if a part cannot be read, or if
+    /// `take` gives none.
     fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()>;
 }
 
-/// Some entries of a table ([`Index::entries`](super::Index::entries)) as bytes. Entries ascend. The upper half of each
-/// is the mixed key, and the lower half the place of its document among `documents` stored ones.
+/// A part of a table from some of its entries ([`Index::entries`](super::Index::entries)), which must ascend. The upper
+/// half of an entry is the mixed key, and the lower half the place of its document among `documents` stored ones.
 pub fn table_part(entries: &[u64], documents: usize) -> Vec<u8> {
     let width = width(documents);
     let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());
@@ -40,8 +42,8 @@ pub fn table_part(entries: &[u64], documents: usize) -> Vec<u8> {
     bytes
 }
 
-/// Hands over the entries of a part, which come behind a last one; gives the last of them. None if they are not those
-/// of so many documents, or do not ascend.
+/// Gives the entries of a part to `each`. Returns the last one, or `last` if there is none. None if the part is not of
+/// so many documents, or if its entries do not ascend from `last` on.
 fn each_entry(
     part: &[u8],
     documents: usize,
@@ -79,13 +81,13 @@ fn each_entry(
     Some(last)
 }
 
-/// Bytes of a place among so many documents.
+/// The number of bytes of a place among so many documents.
 fn width(documents: usize) -> usize {
     let bits = usize::BITS - documents.saturating_sub(1).leading_zeros();
     bits.div_ceil(u8::BITS).clamp(1, 4) as usize
 }
 
-/// A table that was stored, of so many entries and documents; none if it is another.
+/// Reads the table of this number; none if it is not of so many entries and documents.
 pub(super) fn table(
     stored: &dyn StoredTables,
     number: usize,
