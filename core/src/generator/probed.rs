@@ -18,6 +18,7 @@ use rayon::prelude::*;
 
 /// The distinct SimHashes of a run, with the texts that have each.
 pub struct Hashes<'a> {
+    /// The hashes by slot, each with its texts.
     pub(super) distinct: DistinctHashes<Text>,
     evidence: &'a Evidence<'a>,
 }
@@ -49,6 +50,7 @@ impl<'a> Hashes<'a> {
 /// A probing index without a budget, and an exact index of the same hashes. Both serve to measure the budget for a
 /// recall.
 pub struct Probed {
+    /// The probing index.
     pub(super) index: Box<dyn Probing>,
     /// None if `index` is exact without a budget.
     exact: Option<Box<dyn HammingIndex>>,

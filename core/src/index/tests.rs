@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// The definition: all stored documents in turn.
+/// The answer by its definition: a comparison with all stored documents in turn.
 fn scan(
     index: &Index,
     stored: &[(Document, Sketch)],
@@ -181,7 +181,7 @@ fn answers_are_those_of_a_scan_while_documents_come_and_go() {
             assert!(index.documents().iter().eq(stored.iter().map(|(document, _)| document)));
         }
         assert!(near > 5 && given_again > 50, "{near} {given_again} {settings:?}");
-        // All of it goes.
+        // All documents are removed.
         index.remove(&index.documents());
         assert!(index.is_empty());
         assert_eq!(index.ask(&stored[0].1).unwrap(), Answer::default());
@@ -260,7 +260,7 @@ fn a_recall_is_measured_on_the_documents_of_the_index() {
 
 #[test]
 fn chance_is_what_it_is_for_random_sketches() {
-    // The definition, in whole numbers.
+    // The probability by its definition, in whole numbers.
     let (mut choose, mut sum) = (1u128, 1u128);
     for k in 0..10 {
         choose = choose * (64 - k) / (k + 1);
@@ -281,7 +281,7 @@ fn chance_is_what_it_is_for_random_sketches() {
         });
         index.add(&Sketch { facts: Facts { digest: document, text_bytes: 9, features: 9 }, value }).unwrap();
     }
-    // At 100 million documents, too, far below one in a million.
+    // The number is far below one in a million at 100 million documents, too.
     assert!(index.expected_by_chance() * 1e5 < 1e-60, "{}", index.expected_by_chance());
     let dial = Settings::simhash().with(|settings| {
         settings.generator = Generator::Dial { distance: 10, recall: Recall::Exact, key_bits: None };
@@ -366,8 +366,8 @@ fn filled_at_once_it_is_the_index_that_grew() {
     }
 }
 
-/// The columns of an index's documents in the order in which they came, with or without keys: those of some rows before
-/// those of others.
+/// The columns of an index's documents in the order in which they came, with or without keys. The last rows are written
+/// first.
 fn columns(index: &Index, keyed: bool) -> Columns {
     let documents = index.documents();
     let mut columns = Columns::new(index.settings(), documents.len(), keyed);
@@ -420,7 +420,7 @@ impl StoredTables for Vec<(usize, Vec<u8>)> {
     }
 }
 
-/// The parts of an index's tables, from so many entries each time.
+/// The parts of an index's tables, each with the table's number, of at least `most` entries if as many are left.
 fn parts(index: &Index, most: usize) -> Vec<(usize, Vec<u8>)> {
     let (documents, mut parts) = (index.documents(), Vec::new());
     for table in 0..index.tables() {

@@ -104,7 +104,7 @@ impl Machine {
         // In the nearest caches: few and many probes of small groups, then at groups of 64 more.
         let (few, many) = (time(2, 1, 14, 4), time(2, 1, 14, 20));
         let dense = time(2, 1, 9, 20);
-        // Of four tables, for which it takes longest.
+        // With four tables it takes longest to choose flips.
         let pairs_of_flips = time(4, 2, 14, 32) - time(4, 1, 14, 32);
         let near = line[0];
         let candidate = ((dense - many) / (20.0 * 62.0)).max(0.01);

@@ -23,8 +23,8 @@ impl PairMargins {
     }
 }
 
-/// A list of near pairs, by which the recall of a number of probes is predicted, and a sample of hashes, by which the
-/// number of candidates is.
+/// The data that a plan is made for: near pairs, which say how many probes a recall takes, and a sample of hashes,
+/// which says how many share a key.
 #[derive(Clone, Debug)]
 pub struct Model {
     pairs: Vec<PairMargins>,

@@ -188,7 +188,7 @@ impl TableBucket {
 
     /// Puts an entry behind the others, for which there is room.
     fn push(&mut self, entry: u64) {
-        // What is more than an entry is the room of the next one, or behind the last.
+        // The word's bytes beyond the entry fall on the place of the next entry, or on the spare bytes.
         let at = self.len as usize * WIDTH;
         self.bytes[at..at + size_of::<u64>()].copy_from_slice(&entry.to_le_bytes());
         self.len += 1;

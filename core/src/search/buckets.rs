@@ -273,7 +273,7 @@ impl Lane {
             let number = (self.finished + run as u64 + 1) as u32;
             found(stored, Match { query: self.query, hit, probe: number }, probe.table);
             if mode == Mode::First {
-                // The rest would not have been needed.
+                // Comparisons after the first match do not count.
                 scanned = run + 1;
                 compared = runs[..run].iter().map(|run| run.len()).sum::<usize>() + at + 1;
                 break;

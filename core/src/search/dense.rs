@@ -38,7 +38,7 @@ const ONE_OF: usize = 16;
 pub(super) fn sample(hashes: &[u64]) -> Vec<Slot> {
     let size = (hashes.len() / ONE_OF).clamp(LEAST, MOST).min(hashes.len());
     let mut sampled: Vec<(u64, Slot)> = Vec::new();
-    // In portions, so that memory is not that of all hashes.
+    // Hashes come in portions, so that the sample never takes the memory of all.
     for (portion, first) in hashes.chunks(MOST).zip((0u32..).step_by(MOST)) {
         sampled.extend((first..).zip(portion).map(|(slot, &hash)| (fmix64(hash), Slot(slot))));
         if sampled.len() > size {

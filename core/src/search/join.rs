@@ -40,26 +40,26 @@ const SMALL: usize = 64;
 /// A group of more hashes is compared some hashes at a time, for its pairs may be very many.
 const LARGE: usize = 512;
 
-/// The size that parting aims at.
+/// The number of hashes of a part that parting aims at.
 const AIM: usize = 48;
 
-/// Most bits that a list is parted by at once: as many parts as first-level caches and address tables bear.
+/// The most bits that a list is parted by at once: as many parts as first-level caches and address tables bear.
 const MOST_BITS: u32 = 8;
 
-/// The number of first bits for the whole list, so that its parts fit the second-level cache.
+/// The most bits that the whole list is parted by, so that its parts fit the second-level cache.
 const MOST_FIRST_BITS: u32 = 10;
 
-/// Hashes of a piece of the whole list, which is parted in the cache.
+/// The number of hashes of a piece of the whole list. A piece is parted in the cache.
 const PIECE: usize = 1 << 16;
 
-/// Parts of the whole list that are joined before their pairs are handed on.
+/// The number of parts of the whole list that are joined before their pairs go to the sink.
 const BATCH: usize = 64;
 
 /// The number of times that a part may be joined anew on other masks: every time multiplies the work on it, while the
 /// rest is more and more alike.
 const MOST_REVISIONS: u32 = 2;
 
-/// Parting takes a bit away from a path, of 64, each time.
+/// The most parted lists that stand one inside of another: each parting uses up at least one of the 64 bits.
 const MOST_LEVELS: usize = 65;
 
 /// Bytes of memory for each hash that a join works with: the list, and a parted copy of it with slots.
@@ -266,7 +266,7 @@ fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&
                 found
             })
             .collect();
-        // Rows that were left out make no difference: without them, too, there are more.
+        // Rows are left out only where the limit is passed already.
         if is_over() {
             return None;
         }
@@ -290,7 +290,7 @@ fn bits_for(n: usize, most: u32) -> u32 {
 /// Chooses the masks to join hashes by, of the bits of `free` that vary among them; none if it is cheaper to compare
 /// all hashes with all. `deeper` is how many times large groups may be joined anew.
 fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64>> {
-    // Of many groups it is clear without a look at their bits.
+    // Of a small group it is clear without a look at its bits.
     if all_against_all(hashes.len() as f64, 0.0) <= (f64::from(radius) + 1.0) * LEAST {
         return None;
     }
@@ -328,7 +328,7 @@ fn cover(varying: u64, parts: u32, radius: u32) -> Vec<u64> {
         let most = (0..parts).max_by(|&a, &b| saved(a).total_cmp(&saved(b)).then(b.cmp(&a))).unwrap_or(0);
         widths[most] += 1;
     }
-    // From the top, so that the first blocks are runs of leading bits.
+    // Parts take bits from the top, so that the first blocks are runs of leading bits.
     let mut rest = varying;
     let mut masks = Vec::new();
     for (&dimensions, &width) in dimensions.iter().zip(&widths) {
@@ -399,7 +399,7 @@ impl JoinTask {
     fn cheapest(self) -> (f64, Option<u32>) {
         let mut best = (all_against_all(self.hashes, self.near), None);
         if self.radius >= self.bits {
-            // All are near one another.
+            // All hashes are near one another.
             return best;
         }
         let all = self.radius + 1;
@@ -435,7 +435,7 @@ impl JoinTask {
             }
             false => all_against_all(size, 0.0),
         };
-        // The first takes more bits at once.
+        // The first parting takes more bits at once than later ones.
         let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
         let hits = self.hashes / 2.0 * self.near * NEAR_PAIR * (masks * AGREE).max(1.0);
         Some(masks * (MOVE * moves + each) + hits).filter(|&time| time < most)
@@ -559,7 +559,7 @@ impl Pieces {
     /// Makes room for so many hashes.
     fn grow(&mut self, hashes: usize) {
         if self.hashes.len() < hashes {
-            // What is there goes first.
+            // The old memory is freed before new memory is taken.
             (self.hashes, self.slots) = Default::default();
             (self.hashes, self.slots) = (HugeList::filled(hashes, 0), HugeList::filled(hashes, 0));
         }
@@ -629,7 +629,7 @@ impl Worker {
     /// Joins a group that has been parted by all bits of its last mask but `rest`.
     fn enter(&mut self, levels: &mut [PartedList], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
         if self.watch.is_over() {
-            // Nothing of this will count.
+            // The join is given up, and its pairs are dropped.
         } else if hashes.len() <= SMALL {
             self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
         } else if rest != 0 {
@@ -728,7 +728,7 @@ impl Worker {
         });
         cost.verified += hits;
         watch.count(hits, kept);
-        // Vector units find the pairs of a group in another order than others.
+        // The order in which the pairs of a group are found depends on the processor.
         positions.sort_unstable();
         found.extend(positions.iter().map(|&(i, j)| {
             let (i, j) = (i as usize, j as usize);

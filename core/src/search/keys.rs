@@ -87,7 +87,7 @@ const MOST_SAMPLED: usize = 1 << 16;
 /// in it does not depend on their order.
 pub fn sample(hashes: &[u64]) -> Option<Vec<u64>> {
     let mut sample: Vec<u64> = Vec::new();
-    // In portions, so that memory is not that of all hashes.
+    // Hashes come in portions, so that the sample never takes the memory of all.
     for portion in hashes.chunks(MOST_SAMPLED) {
         sample.extend(portion);
         if sample.len() > MOST_SAMPLED {
@@ -102,7 +102,7 @@ pub fn sample(hashes: &[u64]) -> Option<Vec<u64>> {
 fn products(sample: &[u64]) -> Vec<[f64; BITS]> {
     let mut unequal = vec![[0u64; BITS]; BITS];
     for block in sample.chunks(64) {
-        // Of each bit, which hashes of the block have it.
+        // For each bit, a mask of the hashes of the block that have it.
         let mut having = [0u64; BITS];
         for (place, hash) in block.iter().enumerate() {
             for (bit, having) in having.iter_mut().enumerate() {

@@ -47,7 +47,7 @@ pub struct Query<'a> {
     pub weights: &'a [f32; BITS],
 }
 
-/// The matches that a search wants: every one, or any one (A and F in the paper's Table 2).
+/// The matches that a search wants: every one, or any one (A and F in Table 2 of Sood & Loguinov 2011).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -197,10 +197,10 @@ pub trait HammingIndex: Send + Sync {
 
     /// Answers fewer than 2³² queries, and returns the cost of all. `found` gets the matches, each slot once for
     /// each query ([`Mode::First`]: at most one for each), in an order that is not specified, but always the
-    /// same. [`Match::probe`] is set only if `traced`, because it may take time.
+    /// same. [`Match::probe`] has a meaning only if `traced`, because it may take time.
     ///
-    /// Neither matches nor cost depend on which queries are asked together. Several at once are faster, because their
-    /// reads of memory overlap.
+    /// Neither matches nor cost depend on which queries are asked together. Most indexes are faster with several at
+    /// once, whose reads of memory overlap.
     fn answer(
         &self,
         queries: &[Query<'_>],
@@ -228,8 +228,8 @@ pub trait HammingIndex: Send + Sync {
     }
 }
 
-/// An index that takes its probes in the order of a query's weights, the likeliest first, so that a budget of probes
-/// buys a share of the matches. [`calibrate::recall`](crate::calibrate::recall) says which budget buys which share.
+/// An index that makes its probes in the order of a query's weights, the likeliest first, so that a budget of probes
+/// finds a share of the matches. [`calibrate::recall`](crate::calibrate::recall) says which budget finds which share.
 pub trait Probing: HammingIndex {
     /// Number of bits of each table's key, among which flips are made.
     #[doc(hidden)]

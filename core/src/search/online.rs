@@ -50,8 +50,8 @@ pub(crate) struct Online {
 
 impl Online {
     /// An empty index whose answers are those of a dial over `expected` hashes with these parameters, with at most one
-    /// flip in a key. With more hashes it gives right answers in more time. Keys have as many bits as the parameters
-    /// say, or as suit `expected` hashes: the first ones of `keys`, or leading bits of equal parts of a hash if none.
+    /// flip in a key. More hashes may be added; searches then take longer than they need. Keys have as many bits as the
+    /// parameters say, or as suit `expected` hashes: the first of `keys`, or leading bits of equal parts of a hash.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for keys of another number of tables, or of too few

@@ -1,5 +1,5 @@
-//! The near pairs of a whole list of distinct hashes: by a query for each hash ([`self_join`]), or by one exact join
-//! ([`join_exactly`]). Both bound the number of pairs of dense groups, the documents of one template.
+//! The near pairs of a whole list of distinct hashes: by a query for each hash (`self_join`), or by one exact join
+//! (`join_exactly`). Both bound the number of pairs of dense groups, such as documents of one template.
 
 use super::dense::{self, DENSE, SHOWN, SampledHash};
 use super::distinct::DistinctHashes;
@@ -175,7 +175,7 @@ impl BoundedJoin {
             let is_dense = |slot: Slot| dense.neighbours[slot.index()] >= least;
             let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_dense(slot)).collect();
             let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
-            // Denser than any group should be, nothing is left: what the sample shows is what is joined.
+            // With the last number no other hash is left to join.
             let join = match rest.is_empty() {
                 true => Some(SlotJoin::default()),
                 false => self.within_limits(&rest, &|_| ())?,
@@ -328,7 +328,7 @@ impl Nearest {
         self.pairs.extend_from_slice(pairs);
         if self.pairs.len() > self.most {
             self.strike();
-            // What is left must be little beside what may come, or striking would take longer than finding.
+            // The pairs left must be few beside those that may come, or striking out would take longer than finding.
             self.most = self.most.max(2 * self.pairs.len());
         }
     }

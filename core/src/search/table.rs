@@ -75,7 +75,7 @@ impl KeyBits {
     }
 }
 
-/// Hashes ordered by key, with a directory over the first bits of the key.
+/// Hashes in the order of their cells, with a directory over the first bits of the key.
 #[derive(Clone, Debug)]
 pub struct Table {
     key: KeyBits,

@@ -13,10 +13,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Places of a sorted band that are joined before their pairs are put together, so that not all pairs of a band are in
-/// memory twice.
+/// The number of places of a band's order that are joined before their pairs are put together, so that not all pairs of
+/// a band are in memory twice.
 const BATCH: usize = 1 << 13;
-/// Places that one task joins.
+/// The number of places that one task joins.
 const TASK: usize = 1 << 7;
 
 /// The parameters of a join of signatures.
@@ -230,7 +230,7 @@ impl Joiner<'_> {
         a[from..].cmp(&b[from..]).then_with(|| a[..from].cmp(&b[..from]))
     }
 
-    /// Compares each signature of some places with those that follow it in its bucket.
+    /// Compares the signatures at some places of a band's order, each with those that follow it in its bucket.
     fn compare(
         &self,
         band: usize,

@@ -62,7 +62,7 @@ impl Dial {
             }
             return;
         }
-        // Their number is the same for all queries, so that this loop ends where the processor expects it.
+        // The number of flips is the same for all queries, so that this loop ends where the processor expects it.
         for _ in 0..count {
             let (table, flipped) = self.places[single.trailing_zeros() as usize % BITS];
             probe(table, flipped, 1);
@@ -151,7 +151,7 @@ impl Dial {
             self.directory.prefetch(found.run.0);
         }
         list.clear();
-        // The directory was asked for one round ago, the first table's hashes a round later.
+        // The directory was prefetched two rounds ago, and the first table's group one round ago.
         placed.make_room(last.rows().len());
         for &UnplacedMatch { number, run, stored, differing } in last.rows() {
             let slot = self.slot(stored, run).expect("every table holds the same hashes");

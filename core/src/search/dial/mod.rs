@@ -380,7 +380,7 @@ mod tests {
                 let mut traced = Vec::new();
                 let cost = index.answer(&[query], Mode::All, true, &mut scratch, &mut |found| traced.push((found.hit, found.probe)));
                 prop_assert_eq!(cost.probes, index.all_probes());
-                // Whoever agrees with a key but for the flips is compared once for that table.
+                // A hash that agrees with a key but for the flips is compared once for that table.
                 let met = |within: u32| -> u64 {
                     let near = hashes.iter().map(|stored| hash ^ stored).filter(|d| d.count_ones() <= within);
                     let tables = |d: u64| index.masks().iter().filter(move |&mask| (d & mask).count_ones() <= flips);

@@ -18,8 +18,8 @@ pub struct DialParams {
     /// f: the most bits that a probe flips in a key, 0 to 2. By default ⌊h/t⌋, the fewest for which the search can be
     /// exact, but at most 2.
     pub flips: Option<u32>,
-    /// p: bits of each key, at least 8, at most 30, 64/t and, for n hashes, the greater of 14 and log₂(n) +
-    /// 3; by default about log₂(n) − 2.
+    /// p: bits of each key, at least 8. They are at most 30, at most 64/t and, for n hashes, at most the greater of 14
+    /// and log₂(n) + 3. By default they are about log₂(n) − 2.
     pub key_bits: Option<u32>,
     /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t
     /// equal parts of the hash.
@@ -103,8 +103,8 @@ impl DialParams {
     }
 }
 
-/// The bits of a key over `n` hashes, unless they are given. A group has four to eight hashes, which lie in one or two
-/// cache lines, and the directory is small beside them.
+/// The number of bits of a key over `n` hashes, unless it is given. A group has four to eight hashes, which lie in one
+/// or two cache lines, and the directory is small beside them.
 fn default_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(FEWEST_KEY_BITS)
 }

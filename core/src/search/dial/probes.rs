@@ -17,8 +17,7 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// The probes of tables with keys of these disjoint masks, with at most `flips` bits flipped: more than 2 count as
-    /// 2.
+    /// The probes of tables with keys of these disjoint masks. A probe flips at most `flips` bits, and 2 at the most.
     pub fn new(masks: Vec<u64>, flips: u32) -> Self {
         let key_bits = masks.iter().fold(0, |all, mask| all | mask);
         Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Level::in_use() }
@@ -42,7 +41,7 @@ impl Probes {
         self.flips
     }
 
-    /// Number of all probes.
+    /// Number of all probes of a query.
     pub fn all(&self) -> u32 {
         let sets = |p: u32| match self.flips {
             0 => 1,
