@@ -4,8 +4,8 @@
 use super::cpu::{Isa, Level};
 
 impl Level {
-    /// Sums over features: `sums[j]` is the total of `weights[i]` over all `i` whose `hashes[i]` has bit `j`.
-    /// Integers, so every kernel and every order gives the same sums.
+    /// Adds to each `sums[j]` the total of `weights[i]` over all features `i` whose `hashes[i]` has bit `j`. The sums
+    /// are integers, so every level and every order of features gives the same.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -26,7 +26,7 @@ impl Level {
         }
     }
 
-    /// Counts over features: `counts[j]` grows by the number of `hashes` that have bit `j`.
+    /// Adds to each `counts[j]` the number of `hashes` that have bit `j`.
     #[inline]
     pub fn count_bits(self, hashes: &[u64], counts: &mut [i64; 64]) {
         match self.isa() {

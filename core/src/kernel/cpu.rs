@@ -1,4 +1,5 @@
-//! The level of the processor, found once. Every kernel chooses by it, and an environment variable may force less.
+//! The level of the processor: the instruction sets that it has, found once. A kernel is a loop in several versions,
+//! and chooses one by the level. An environment variable may force a lower level.
 
 use std::ffi::OsStr;
 use std::sync::OnceLock;
@@ -6,16 +7,17 @@ use std::sync::OnceLock;
 /// The environment variable that forces a lower level, by one of the names in [`KernelChoice::available`].
 pub const KERNEL_VARIABLE: &str = "SIMFLIP_KERNEL";
 
-/// A level of the processor, each of which includes those before it. Having a level is the proof that this processor
-/// has reached it.
+/// A level of the processor. Levels are ordered, and each includes the instructions of those below it. A value is the
+/// proof that this processor has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(Isa);
 
-/// The steps, as kernels match on them. Unlike a [`Level`], a step proves nothing.
+/// The levels in ascending order, for kernels to match on. Unlike a [`Level`], a value proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Isa {
     /// Plain Rust, the twin that the others are tested against.
     Portable,
+    /// The instruction that counts the ones of a word.
     #[cfg(target_arch = "x86_64")]
     Popcnt,
     /// AVX2, and BMI1 and BMI2, which every processor with AVX2 has.
@@ -30,11 +32,10 @@ pub(super) enum Isa {
 }
 
 impl Level {
-    /// The level of every processor.
+    /// The level that every processor has: plain Rust.
     pub const PORTABLE: Self = Self(Isa::Portable);
 
-    /// All levels that this processor has reached, the lowest first, whatever the environment says: for tests
-    /// and benchmarks.
+    /// All levels that this processor has, the lowest first, whatever the environment says.
     pub fn available() -> Vec<Self> {
         #[cfg_attr(
             not(any(target_arch = "x86_64", target_arch = "aarch64")),
@@ -77,7 +78,7 @@ impl Level {
         chosen().level
     }
 
-    /// The level's name.
+    /// The level's name, as [`KERNEL_VARIABLE`] spells it.
     pub fn name(self) -> &'static str {
         match self.0 {
             Isa::Portable => "portable",
@@ -92,26 +93,27 @@ impl Level {
         }
     }
 
-    /// The step, to match on.
+    /// The level as a value to match on.
     #[inline(always)]
     pub(super) fn isa(self) -> Isa {
         self.0
     }
 }
 
-/// Which kernels this process uses. All give the same results.
+/// The level of the processor that this process uses. Results do not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelChoice {
-    /// The name of the level in use.
+    /// The name of the level in use: `portable`, `popcnt`, `avx2`, `avx512-vbmi` or `neon`.
     pub level: &'static str,
-    /// The names of all levels that this processor has reached, the lowest first.
+    /// The names of all levels that this processor has, the lowest first.
     pub available: Vec<&'static str>,
-    /// The value of [`KERNEL_VARIABLE`], if it is none of the available names. The highest level is then in use.
+    /// The value of [`KERNEL_VARIABLE`], if it is none of the available names; `None` if it is one, empty or not set.
+    /// The highest level is in use where a value is refused.
     pub refused: Option<String>,
 }
 
-/// Which kernels this process uses, and whether the environment asks for some that cannot be had.
+/// Returns the level in use, the levels that could be, and a value of [`KERNEL_VARIABLE`] that names none of them.
 ///
 /// [`KERNEL_VARIABLE`] is read once, at the first use of a kernel or of this function. If it is not set, or
 /// empty, the highest level is used. A library must not fail for a wrong value, so that is used then too; a

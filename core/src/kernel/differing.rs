@@ -1,9 +1,9 @@
-//! Counts the bits in which two rows of words differ.
+//! Counts the bits in which two rows of words differ. A row is the bits of a sketch, 64 to a word.
 
 use super::cpu::{Isa, Level};
 
 impl Level {
-    /// Number of bits in which two rows differ; the longer one's surplus is not looked at.
+    /// Counts the bits in which two rows differ. Words that only the longer row has do not count.
     #[inline]
     pub fn differing(self, a: &[u64], b: &[u64]) -> u32 {
         match self.isa() {
@@ -20,7 +20,7 @@ impl Level {
         }
     }
 
-    /// Adds to `found` the places of the rows that differ from `row` in at most so many bits.
+    /// Appends to `found`, ascending, the index in `rows` of each row that differs from `row` in at most `most` bits.
     #[inline]
     pub fn within(self, row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
         match self.isa() {
@@ -37,7 +37,7 @@ impl Level {
     }
 }
 
-/// The first words of a row.
+/// The first 512 bits of a row: most rows that are not near another already differ too much in them.
 pub type Head = [u64; 8];
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.

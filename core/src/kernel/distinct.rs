@@ -1,19 +1,19 @@
-//! Which hashes of a list are new? A hash table of places in the list of those that are known, two bytes each as long
-//! as these tell them apart, so that the table of a common document fits in the nearest cache. No step of the loop is
-//! taken or not taken by what it finds: a hash whose place is taken by another one is put off to the end of its list.
+//! A set of hashes: a list in which each stands once, and a hash table of indexes into that list. An entry of the table
+//! has two bytes as long as these suffice, so that the table of a common document fits in the nearest cache. No branch
+//! of the loop depends on its data: a hash whose place in the table another one has is put off to the end of its list.
 
 use std::hint::select_unpredictable;
 
-/// Places per hash that a table should have at the least: fewer hashes are put off then.
+/// The least number of places of a table for each hash. In a fuller table more hashes would be put off.
 pub const SPREAD: usize = 2;
 
-/// Places of a table whose entries have two bytes, at the most: it takes [`SPREAD`] times fewer hashes.
+/// The most places of a table whose entries have two bytes. It takes [`SPREAD`] times fewer hashes.
 const NARROW: usize = 1 << 16;
 
-/// The place of a hash that nobody has.
+/// The hash at index 0 of the list, which belongs to no entry.
 const NOBODY: u64 = 0;
 
-/// Distinct hashes, and a table to find them by.
+/// A set of 64-bit hashes, whose table the caller enlarges ([`grow`](Self::grow)).
 #[derive(Clone, Debug)]
 pub struct Distinct {
     /// The table of at most [`NARROW`] places, and that of more. The first `places` are in use, a power of two; the
@@ -41,7 +41,7 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// None, in a table of so many places, which must be a power of two, 2 at the least.
+    /// Removes all hashes, and gives the table `places` places: a power of two from 2 to 2³¹.
     ///
     /// # Panics
     /// For another number of places.
@@ -55,7 +55,7 @@ impl Distinct {
         self.count = 1;
     }
 
-    /// Puts the hashes into a table of so many places.
+    /// Puts the hashes of the set into a table of `places` places.
     ///
     /// # Panics
     /// As [`clear`](Self::clear) and [`add_all`](Self::add_all) do.
@@ -66,17 +66,18 @@ impl Distinct {
         self.add_all(&known[1..count]);
     }
 
-    /// Places of the table.
+    /// The number of places of the table.
     pub fn places(&self) -> usize {
         self.places
     }
 
-    /// The hashes, each once; which of them comes first follows from how they came.
+    /// The hashes, each once. Their order depends on the order of adding and on the size of the table.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes[1..self.count]
     }
 
-    /// Adds hashes, some of which may be there. Hashes are to be evenly spread.
+    /// Adds hashes; one that is there already changes nothing. Their highest bits choose the places, so these should be
+    /// random.
     ///
     /// # Panics
     /// If the table would have fewer than [`SPREAD`] places a hash if all of them were new.
@@ -129,7 +130,7 @@ fn clear<E: EntryIndex>(table: &mut Vec<E>, places: usize) {
     table.resize(table.len().max(places), E::default());
 }
 
-/// Adds hashes to the `count` that are known in a table that has room for them; says how many are known then.
+/// Adds hashes to the `count` that are known in a table that has room for them. Returns the new count.
 fn add_all<E: EntryIndex>(
     table: &mut [E],
     known: &mut Vec<u64>,

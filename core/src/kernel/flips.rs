@@ -1,21 +1,21 @@
 //! Picks the cheapest flips of one or two bits of a key: what a query of the dial index does for radii at
-//! which one flip for each table is not enough.
+//! which one flip for each table is not enough. A key is some of the 64 bits of a hash, given as a mask.
 //!
-//! A flip costs the sum of |W| over its bits. How many flips cost less than a bound is counted with masks of
-//! the bits that cost less than something, each from one or two comparisons of vector registers. The bound
-//! that as many flips as wanted cost less than is found by a binary search. No heap, and nothing is sorted.
+//! A flip costs the sum of |W| over its bits, as their margins hold it. How many flips cost less than a bound is
+//! counted with masks of the bits that cost less than something, each from one or two comparisons of vector registers.
+//! A binary search finds the bound for the wanted number of flips. There is no heap, and nothing is sorted.
 
 use super::cpu::{Isa, Level};
 use super::lowest_margin::Margins;
 use crate::hash::BITS;
 
-/// A flip of one or two bits of one key, with its place in the order of all flips: a cheaper one is less, of
-/// equally cheap ones the one with the lower first, then second, bit.
+/// A flip of one or two bits of a hash, by its cost and its bits. Flips are ordered: a cheaper one is less; of equally
+/// cheap ones the one with the lower first, then second, bit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyFlip(u32);
 
 impl KeyFlip {
-    /// The flip of a set of one or two bits, which must not be empty.
+    /// The flip of the one or two bits that are set in `set`, of a hash with these margins.
     #[inline]
     pub fn new(margins: &Margins, set: u64) -> Self {
         let (first, second) = (set.trailing_zeros() % 64, 63 - (set | 1).leading_zeros());
@@ -36,20 +36,20 @@ impl KeyFlip {
         1 << first | 1 << second
     }
 
-    /// The lower bit and the higher; of a single bit, twice the same.
+    /// The places in the hash, 0 to 63, of the lower bit and of the higher. They are equal for a flip of a single bit.
     #[inline]
     pub fn bits(self) -> (usize, usize) {
         ((self.0 >> 6 & 63) as usize, (self.0 & 63) as usize)
     }
 
-    /// The sum of |W|, in units of the scale of margins.
+    /// The sum of |W| over the bits, in the unit of the function `cost`.
     #[inline]
     fn cost(self) -> u16 {
         (self.0 >> 12) as u16
     }
 }
 
-/// |W| as its margin tells it: below 2¹³.
+/// |W| from its margin, as a number below 2¹³ in a unit that all bits of a hash share.
 #[inline(always)]
 fn cost(margin: u8) -> u16 {
     (32 + u16::from(margin % 32)) << (margin / 32)
@@ -74,8 +74,8 @@ impl Costs {
 }
 
 impl Level {
-    /// Puts the `count` least of the flips of one or two bits of one of the `keys`, which are disjoint masks,
-    /// into `flips`, in no particular order; or all of them, if there are no more.
+    /// Replaces `flips` by the `count` least flips, in no particular order, or by all if there are no more. A flip
+    /// changes one or two bits of one of the `keys`, which are disjoint masks.
     #[inline]
     pub(crate) fn least_flips(self, margins: &Margins, keys: &[u64], count: usize, flips: &mut Vec<KeyFlip>) {
         match self.isa() {
@@ -95,7 +95,7 @@ impl Level {
         }
     }
 
-    /// The number of flips of one or two bits of one of the `keys` that are less than `flip`.
+    /// Counts the flips that are less than `flip`, of all flips of one or two bits of one of the `keys`.
     pub(crate) fn lesser_flips(self, margins: &Margins, keys: &[u64], flip: KeyFlip) -> u32 {
         let costs = Costs::new(margins);
         let mut lesser = 0;

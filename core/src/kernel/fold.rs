@@ -1,43 +1,45 @@
-//! The tokeniser's inner loop: 64 bytes folded and classed at once, as far as a level can.
+//! The tokeniser's inner loop: 64 bytes folded and classed at once, as far as a level can. To fold a character is to
+//! replace it by its normal form without case; its class is its effect on words. Both stand in a table, in the *entry*
+//! of its code point, which `text::fold` makes.
 
 use super::cpu::{Isa, Level};
 
 /// Bytes that are folded at once.
 pub const BLOCK: usize = 64;
 
-/// Bytes that are looked at: characters that begin in a block may end behind it.
+/// Bytes of text that are read for a block: a character of three bytes that begins in it may end behind it.
 pub const WINDOW: usize = BLOCK + 2;
 
-/// Code points that a table knows: the first two planes.
+/// The entries of a table, by code point: those of the first two planes of Unicode.
 pub const TABLE: usize = 1 << 17;
 
-/// The bits of a table's entry of a code point.
+/// The layout of an entry: `CLASS` and `ORDER` are shifts, `SPECIAL`, `FIRST`, `SECOND` and `FORM` are masks.
 pub mod entry {
-    /// The lowest bit of the class.
+    /// The shift of the class, which has two bits.
     pub const CLASS: u32 = 30;
-    /// A class: parts words.
+    /// The class of a character that parts words.
     pub const SEPARATOR: u32 = 0;
-    /// A class: starts or continues a word.
+    /// The class of a letter or digit, which starts or continues a word.
     pub const LETTER: u32 = 1;
-    /// A class: continues what stands before it.
+    /// The class of a mark, which continues the word or unit before it, and starts nothing.
     pub const MARK: u32 = 2;
-    /// A class: a unit of its own.
+    /// The class of a character of a script without spaces, which is a unit of its own.
     pub const UNSPACED: u32 = 3;
-    /// A character that no kernel folds: it is left out, folds to several characters or to one of another length, or
-    /// changes the character before it.
+    /// The flag of a character that no kernel folds: it is left out, folds to several characters, to one of another
+    /// length or of another class, or changes an ASCII character before it.
     pub const SPECIAL: u32 = 1 << 29;
-    /// A character that composes with a `SECOND` behind it.
+    /// The flag of a character that composes with some character behind it.
     pub const FIRST: u32 = 1 << 28;
-    /// A character that composes with a `FIRST` before it.
+    /// The flag of a character that composes with some character before it.
     pub const SECOND: u32 = 1 << 27;
-    /// The lowest of eight bits of the combining class; of a letter, that of its last mark.
+    /// The shift of the combining class, which has eight bits. A letter has the class of the last mark in it.
     pub const ORDER: u32 = 19;
-    /// The code point that a character folds to in its place, unless it is special.
+    /// The mask of the code point that the character folds to, unless it is special.
     pub const FORM: u32 = (1 << ORDER) - 1;
 }
 
-/// True if the second of two characters changes behind the first, by their entries: they compose, or they are marks out
-/// of order, or marks of which the second may compose with what stands before the first.
+/// True if the second of two neighbours may change behind the first. `first` and `second` are their entries. Either the
+/// two compose, or they are marks out of order, or the second mark may compose with the character before the first.
 #[inline(always)]
 pub fn interact(first: u32, second: u32) -> bool {
     let order = |entry: u32| entry >> entry::ORDER & 0xff;
@@ -47,7 +49,7 @@ pub fn interact(first: u32, second: u32) -> bool {
         || is_mark && order(first) > 0 && (order(first) > order(second) || composes)
 }
 
-/// The classes of a block's bytes; bit `i` is for byte `i`.
+/// Masks of a block's bytes by class; bit `i` stands for byte `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteClasses {
     /// ASCII letters and digits.
@@ -56,27 +58,29 @@ pub struct ByteClasses {
     pub other: u64,
 }
 
-/// The classes of a block's characters: each bit of a character's bytes has the character's class.
+/// Masks of a block's characters by class; bit `i` stands for byte `i`. All bytes of a character are set in the mask of
+/// its class; a separator is in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Characters {
-    /// Bytes up to the character that the block cuts, or to one that is special or changes behind the one before.
+    /// The number of bytes that were classed: up to the character that the block's end cuts, or to one that is special
+    /// or changes behind the one before.
     pub length: usize,
-    /// True if there is such a special or changing character.
+    /// True if a special or changing character stands at `length`. The caller folds it.
     pub is_special: bool,
-    /// Letters and digits.
+    /// Letters and digits, ASCII ones too.
     pub letters: u64,
-    /// Marks, whatever they stand behind.
+    /// Marks, whichever character they stand behind.
     pub marks: u64,
     /// Characters of scripts without spaces.
     pub units: u64,
-    /// Their first bytes.
+    /// The first byte of each character in `units`.
     pub unit_starts: u64,
     /// True if there is a character of three bytes or more.
     pub wide: bool,
 }
 
 impl Level {
-    /// Copies 64 bytes to `folded`, where ASCII capital letters become small ones, and says what they are.
+    /// Copies 64 bytes to `folded`, where ASCII capital letters become small ones. Returns the classes of the bytes.
     #[inline]
     pub(crate) fn fold_ascii(self, bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> ByteClasses {
         match self.isa() {
@@ -93,11 +97,11 @@ impl Level {
         }
     }
 
-    /// Folds the other characters that begin in the 64 bytes as well, and says what all are. `bytes` is what
-    /// [`fold_ascii`](Self::fold_ascii) has said of them, and `before` the entry of the character in front of the first
-    /// byte (0 for an ASCII one). The text is UTF-8 from the first byte on, and the table has an entry for each code
-    /// point. `None`, with `folded` as it was, of a block that this level cannot fold. Characters with ASCII in between
-    /// may count as side by side.
+    /// Folds the characters of a block that are not ASCII, and returns the classes of all its characters. `bytes` and
+    /// `folded` are the results of [`fold_ascii`](Self::fold_ascii) for the block, with which `text` begins, in UTF-8.
+    /// `before` is the entry of the character in front of the block, 0 for an ASCII one. Returns `None`, and leaves
+    /// `folded` as it was, where this level cannot fold the block. It may take two characters with ASCII in between for
+    /// neighbours.
     #[inline]
     pub(crate) fn fold_others(
         self,

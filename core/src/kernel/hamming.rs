@@ -1,4 +1,4 @@
-//! Scans a run of hashes for those within h bits of a query.
+//! Scans runs of hashes, such as the buckets of a table, for those that differ from a query in at most `radius` bits.
 
 use std::ops::ControlFlow;
 
@@ -6,8 +6,8 @@ use super::cpu::{Isa, Level};
 use super::kept::NearList;
 
 impl Level {
-    /// Calls `found` with the position and the distance of every hash of `stored` within `radius` of `query`,
-    /// in order, until it breaks. Returns how many hashes were compared: all, or those up to the break.
+    /// Calls `found` with the position in `stored` and the Hamming distance of every hash within `radius` of `query`,
+    /// in order, until `found` breaks. Returns how many hashes were compared: all, or those up to the break.
     #[inline]
     pub fn scan<F>(self, stored: &[u64], query: u64, radius: u32, mut found: F) -> usize
     where
@@ -29,8 +29,8 @@ impl Level {
         scanned.break_value().unwrap_or(stored.len())
     }
 
-    /// Writes to `list` the positions in each run of fewer than 2³² hashes that lie within `radius` of `query`, in
-    /// order, tagged with the number of the run. Returns how many hashes the runs have.
+    /// Replaces `list` by the positions in their runs of the hashes within `radius` of `query`, in order. The tag of a
+    /// position is the index of its run in `runs`. A run has fewer than 2³² hashes. Returns how many the runs have.
     #[inline(always)]
     pub(crate) fn scan_runs(self, runs: &[&[u64]], query: u64, radius: u32, list: &mut NearList) -> usize {
         let total: usize = runs.iter().map(|run| run.len()).sum();

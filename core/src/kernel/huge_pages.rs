@@ -1,17 +1,17 @@
-//! Large lists that are read at random places: in pages of 2 MiB, where the operating system has such, a read
-//! does not miss the address cache as well.
+//! Large lists that are read at random places. They lie in memory pages of 2 MiB, where the operating system has such.
+//! A read then seldom misses the cache of addresses as well.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Huge pages of x86-64 and of most ARM systems.
+/// Bytes of a huge page of x86-64 and of most ARM systems.
 const HUGE: usize = 1 << 21;
 
-/// A list of fixed length. A large one fills whole huge pages, from its first number to its last, if they are to be
-/// had. In a `Vec`, whose first and last numbers stand outside of huge pages, searches of block-permuted tables took 12
-/// % more time at 4 million hashes, and those of PSM 5 %.
+/// A list of fixed length. One of 2 MiB or more fills whole huge pages, if the operating system grants them. In a
+/// `Vec`, whose first and last numbers stand outside of huge pages, searches of block-permuted tables took 12 % more
+/// time at 4 million hashes, and those of PSM 5 %.
 pub struct HugeList<T: Copy> {
     /// The start of memory of `layout(len)`, all of whose `len` numbers are written.
     start: NonNull<T>,
@@ -24,20 +24,20 @@ unsafe impl<T: Copy + Send> Send for HugeList<T> {}
 unsafe impl<T: Copy + Sync> Sync for HugeList<T> {}
 
 impl<T: Copy> HugeList<T> {
-    /// `len` times the same.
+    /// A list of `len` times `value`.
     ///
     /// # Panics
-    /// If so many would be more than all memory.
+    /// If the list would have more bytes than a process can address.
     pub fn filled(len: usize, value: T) -> Self {
         Self::of_places(len, |_| value)
     }
 
-    /// A list of these numbers.
+    /// A copy of `numbers`.
     pub fn of(numbers: &[T]) -> Self {
         Self::of_places(numbers.len(), |place| numbers[place])
     }
 
-    /// A list of the number that belongs at each place.
+    /// A list of `len` numbers, each made from its place by `number`.
     fn of_places(len: usize, number: impl Fn(usize) -> T) -> Self {
         const { assert!(size_of::<T>() > 0, "numbers take memory") };
         let Some(layout) = Self::layout(len) else { return Self::default() };
@@ -126,15 +126,15 @@ fn advise(memory: *mut u8, bytes: usize) {
 #[cfg(not(target_os = "linux"))]
 fn advise(_: *mut u8, _: usize) {}
 
-/// So many times the default, which should be zero: in memory that has not been touched yet, and that comes in huge
-/// pages where it is, if they are to be had.
+/// Makes a list of `len` times the default, which should be zero. The operating system then gives the memory
+/// page by page as it is written to, in huge pages if it has such.
 pub fn untouched<T: Clone + Default>(len: usize) -> Vec<T> {
     let mut list = vec![T::default(); len];
     advise_within(list.as_mut_ptr(), len);
     list
 }
 
-/// An empty list with room for so many, in memory as that of [`untouched`] lists.
+/// Makes an empty list with room for `most` values, in memory as that of [`untouched`] lists.
 pub fn with_room<T>(most: usize) -> Vec<T> {
     let mut list = Vec::with_capacity(most);
     advise_within(list.as_mut_ptr(), most);

@@ -1,7 +1,7 @@
-//! Lists that are written without a branch that depends on what is written.
+//! Lists to which a row is written and then kept or not, without a branch; and the results of scans as such a list.
 
-/// A list of which the next place is always written, and kept or not: where nobody can foresee which, this is faster
-/// than a branch.
+/// A list whose next place is always written, and then kept or not. Where a processor cannot foresee which, this is
+/// faster than a branch.
 #[derive(Clone, Debug, Default)]
 pub struct Kept<T> {
     /// The rows; those behind `len` have no meaning.
@@ -16,7 +16,7 @@ impl<T: Copy + Default> Kept<T> {
         &self.rows[..self.len]
     }
 
-    /// The rows, to be changed.
+    /// The rows that were kept, to be changed.
     #[inline(always)]
     pub fn rows_mut(&mut self) -> &mut [T] {
         &mut self.rows[..self.len]
@@ -28,7 +28,7 @@ impl<T: Copy + Default> Kept<T> {
         self.len = 0;
     }
 
-    /// Makes room for so many calls of [`write`](Self::write).
+    /// Makes room for `count` more calls of [`write`](Self::write).
     #[inline(always)]
     pub fn make_room(&mut self, count: usize) {
         if self.rows.len() <= self.len + count {
@@ -41,7 +41,8 @@ impl<T: Copy + Default> Kept<T> {
         self.rows.resize((self.len + count + 1).next_power_of_two(), T::default());
     }
 
-    /// Writes a row, for which there must be room, and keeps it or not.
+    /// Writes a row behind the kept ones, and keeps it if `kept` is true. Without room for it
+    /// ([`make_room`](Self::make_room)) this panics.
     #[inline(always)]
     pub fn write(&mut self, row: T, kept: bool) {
         self.rows[self.len] = row;
@@ -49,7 +50,7 @@ impl<T: Copy + Default> Kept<T> {
     }
 }
 
-/// Neighbours in a run, some of which are near.
+/// Up to 32 neighbouring positions that a scan compared, of which the set bits of `near` are near the query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NearMask {
     /// The position that bit 0 stands for. It may lie before the run, and then wraps around.
@@ -58,11 +59,12 @@ pub struct NearMask {
     near: u32,
 }
 
-/// Positions of what a scan found near, in order, each with the tag of its run.
+/// The positions that a scan of several runs of hashes found near its query, in order. Each has the tag of its run, a
+/// number by which the caller knows the run.
 pub type NearList = Kept<NearMask>;
 
 impl NearList {
-    /// Positions and tags.
+    /// All positions, each with its tag.
     #[inline(always)]
     pub fn positions(&self) -> impl Iterator<Item = (u32, u32)> {
         self.rows().iter().flat_map(|row| {
@@ -81,7 +83,7 @@ impl NearList {
         self.rows().iter().map(|row| row.near.count_ones() as usize).sum()
     }
 
-    /// Adds the positions `at` + i for the bits i of `near`, if there are any.
+    /// Adds the positions `at` + i, with this tag, for the set bits i of `near`. It takes room for one row.
     #[inline(always)]
     pub(super) fn add(&mut self, at: u32, tag: u32, near: u32) {
         self.write(NearMask { at, tag, near }, near != 0);

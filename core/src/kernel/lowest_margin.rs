@@ -1,15 +1,15 @@
-//! Picks the weakest of the 64 bits of a hash, and splits a hash into keys and rests: what a query of the
-//! dial index costs before it touches memory.
+//! Picks the lowest-margin bits of a hash, and splits a hash into keys and rests: the work of a query of the dial index
+//! before it reads memory. The sign of a weighted sum W is a bit of a hash, and |W| is the margin of the bit.
 //!
-//! A bit's margin is a byte, so the margins of a hash are one vector register; a comparison gives a mask
-//! of all bits that are weaker than a bound. The k weakest are found by a binary search for the bound, or
+//! A margin is held in a byte, so the margins of a hash are one vector register; a comparison gives a mask
+//! of all bits whose margins are below a bound. A binary search for the bound finds the lowest k, or a search
 //! digit by digit, and nothing is sorted; a few are taken one by one.
 
 use super::cpu::{Isa, Level};
 use crate::hash::BITS;
 
-/// The margin of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips
-/// sooner.
+/// The margin of each bit of a hash: |W| in one byte, three bits of exponent and five of mantissa, relative to the
+/// largest of the hash. A bit of smaller margin flips sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Margins(pub [u8; BITS]);
@@ -20,19 +20,19 @@ impl Default for Margins {
     }
 }
 
-/// Work for [`Level::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least
-/// processor.
+/// A function and its arguments, for [`Level::compiled_for`] to run. Its `run` must be `#[inline(always)]`, or it is
+/// compiled for the least processor.
 pub trait Job {
-    /// The output.
+    /// The type of the result.
     type Output;
 
-    /// Does it.
+    /// Runs the function.
     fn run(self) -> Self::Output;
 }
 
 impl Level {
-    /// Runs a job that is compiled for what this kernel may use, so that the kernels which it calls become
-    /// part of its code.
+    /// Runs a job that is compiled for the instructions of this level, so that the kernels which it calls are inlined.
+    /// Returns the result of the job.
     #[inline]
     pub(crate) fn compiled_for<J: Job>(self, job: J) -> J::Output {
         match self.isa() {
@@ -46,8 +46,8 @@ impl Level {
         }
     }
 
-    /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven
-    /// below it. What is smaller counts as 0, what is no number or infinite as 255.
+    /// The margins of a hash from its weighted sums W. The scale has 32 steps an octave, over the octave of the largest
+    /// finite |W| and the seven below it. A smaller |W| counts as 0; one that is infinite or no number counts as 255.
     #[inline]
     pub(crate) fn margins(self, weights: &[f32; BITS]) -> Margins {
         match self.isa() {
@@ -61,7 +61,8 @@ impl Level {
         }
     }
 
-    /// The `count` weakest of the bits in `among`; of equally weak ones those at lower places.
+    /// The mask of the `count` lowest-margin bits among those set in `among`, or of all these if there are no more. Of
+    /// bits of equal margin the lower ones come first.
     #[inline]
     pub(crate) fn lowest_margin(self, margins: &Margins, among: u64, count: u32) -> u64 {
         match self.isa() {
@@ -99,7 +100,8 @@ impl Level {
         }
     }
 
-    /// Extracts bits from each of many values, by a mask of 16 bits at the most.
+    /// Writes to each `keys[i]` the bits of `values[i]` that [`extract`](Self::extract) gives for `mask`, which has at
+    /// most 16 bits.
     ///
     /// # Panics
     /// For a mask of more bits, or lists of different lengths.
@@ -165,7 +167,7 @@ fn below_or_equal(margins: &Margins, bound: u8) -> u64 {
     margins.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s <= bound) << bit)
 }
 
-/// `below(b)` are the bits weaker than b.
+/// The definition of [`Level::lowest_margin`]. `below(b)` gives the bits whose margins are below b.
 #[inline(always)]
 fn lowest_margin(below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
     if count >= among.count_ones() {
@@ -188,8 +190,7 @@ fn last_wanted(number_below: impl Fn(u8) -> u32, count: u32) -> u8 {
     bound
 }
 
-/// The bits weaker than `bound`, of which there are fewer than wanted, and as many as strong as it as are
-/// then missing.
+/// The bits whose margins are below `bound`, fewer than `count`, and as many bits of that margin as make `count`.
 #[inline(always)]
 fn up_to(bound: u8, below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
     let weaker = below(bound) & among;
@@ -363,8 +364,8 @@ mod x86 {
 
     /// The lowest-margin bits, from those whose margins have a one in each binary digit.
     ///
-    /// From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others
-    /// are asked further; if not, the others are not among them.
+    /// The search goes from the highest digit down. If the bits with a 0 are too few, all of them are among the lowest,
+    /// and the search goes on among the others; if not, the others are not among the lowest.
     #[inline]
     #[target_feature(enable = "bmi1,bmi2,popcnt")]
     fn by_digits(ones: [u64; 8], among: u64, count: u32) -> u64 {
@@ -381,7 +382,7 @@ mod x86 {
             missing -= number & too_few as u32;
             left = zeros ^ (left & too_few);
         }
-        // Those that are left are equally strong.
+        // The bits that are left have equal margins.
         chosen | _pdep_u64((1 << missing) - 1, left)
     }
 

@@ -1,7 +1,6 @@
 //! The inner loops of MinHash: throwing a set into bins, the least value of many affine functions over a set, and
-//! counting equal positions.
-//!
-//! Every kernel gives the same bits.
+//! counting equal values. A set is a list of features, which are 64-bit hashes. A signature is the list of its MinHash
+//! values, 32 bits at each position; where features are thrown, the positions are the bins.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -11,7 +10,7 @@ mod x86_64;
 use super::cpu::{Isa, Level};
 use crate::hash::folded;
 
-/// Functions that are evaluated together: their minima fit the registers of every kernel.
+/// The number of functions that are evaluated together: their minima fit the registers of every level.
 pub const BLOCK: usize = 32;
 
 /// [`BLOCK`] functions `x → a·x + b mod 2³²`.
@@ -23,7 +22,8 @@ pub struct Affine {
     pub b: [u32; BLOCK],
 }
 
-/// Bits of a value that is thrown; the round stands above them, so that an earlier round is less.
+/// The lower bits of a bin's value, which come from the hash of a feature. The round stands above them, so that a value
+/// of an earlier round is less.
 pub const VALUE_BITS: u32 = 28;
 
 /// Features from which on it pays to look first which bins are empty: for 20 it takes 1.7 times as long as to throw
@@ -34,11 +34,11 @@ const MANY: usize = 128;
 /// The value of a bin that no feature was thrown into.
 pub const EMPTY: u32 = u32::MAX;
 
-/// The parameters by which a round throws features into bins: by a hash, one multiplication whose product's halves are
-/// folded.
+/// The hash by which one round throws features into bins. It says the bin of a feature, and its value there. Both come
+/// from one multiplication, whose product's halves are put together by exclusive or.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throw {
-    /// The key that a feature is combined with.
+    /// The key that a feature is combined with by exclusive or.
     pub key: u64,
     /// The factor that multiplies the result.
     pub factor: u64,
@@ -63,7 +63,7 @@ fn place(hash: u64, bins: usize) -> (usize, u32) {
     ((((hash >> 32) * bins as u64) >> 32) as usize, hash as u32 & ((1 << VALUE_BITS) - 1))
 }
 
-/// Lowers each bin to the least value of what is put there.
+/// Puts hashes into the bins of a signature: each bin falls to the least value, with the round's bits in `before`.
 #[inline(always)]
 fn put(hashes: impl Iterator<Item = u64>, before: u32, signature: &mut [u32]) {
     for hash in hashes {
@@ -74,8 +74,9 @@ fn put(hashes: impl Iterator<Item = u64>, before: u32, signature: &mut [u32]) {
 }
 
 impl Level {
-    /// Gives each [`EMPTY`] bin the least `round << VALUE_BITS | value` of the features that are thrown into it; one
-    /// without any stays empty. What is in the other bins must be of an earlier round.
+    /// Throws all features into the bins of `signature`. Each [`EMPTY`] bin gets the least
+    /// `round << VALUE_BITS | value` of the features that fall into it, and stays empty without any. The other bins
+    /// must have values of earlier rounds.
     ///
     /// # Panics
     /// For a signature of no bins, unless there is no feature.
@@ -90,7 +91,7 @@ impl Level {
         }
     }
 
-    /// The least `a·x + b mod 2³²`, where `x` is the low half of a feature; `u32::MAX` of none.
+    /// The least `a·x + b mod 2³²` over all features, where `x` is the low half of one; `u32::MAX` without features.
     pub fn minimum32(self, a: u32, b: u32, features: &[u64]) -> u32 {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
@@ -100,8 +101,8 @@ impl Level {
         }
     }
 
-    /// Sets `minima[i]` to the least `a·x + b mod 2³²` of function `i`, where `x` is the low half of a
-    /// feature.
+    /// Sets `minima[i]` to the least `a·x + b mod 2³²` of function `i` over all features, where `x` is the low half of
+    /// one. Functions are counted through the blocks.
     ///
     /// No features give `u32::MAX`. Positions beyond the functions are left alone.
     pub(crate) fn minima32(self, functions: &[Affine], features: &[u64], minima: &mut [u32]) {
@@ -119,7 +120,7 @@ impl Level {
         }
     }
 
-    /// Number of positions in which two signatures are equal; the longer one's surplus is not looked at.
+    /// Counts the positions at which two signatures are equal. Positions that only the longer one has do not count.
     #[inline]
     pub fn matches(self, a: &[u32], b: &[u32]) -> usize {
         match self.isa() {

@@ -1,8 +1,8 @@
-//! The loops that a compiler does not make fast enough by itself. All `unsafe` of the crate is in this
-//! folder, behind safe methods of [`Level`], which says what the processor can do. It is found once
-//! ([`cpu`]), and a lower one can be forced. Whoever calls a kernel often keeps a copy of the level. Each
-//! kernel is tested against its scalar twin. The benchmark `kernels` of the workspace fails where a level is
-//! slower than the one below it on a shape in use.
+//! The loops that a compiler does not make fast enough by itself. A *kernel* is such a loop: a method of [`Level`] with
+//! a version for each level of the processor. All `unsafe` of the crate is in this folder, behind these safe methods.
+//! The level is found once ([`cpu`]), and a lower one can be forced; callers of many kernels keep a copy of it. The
+//! scalar version, the *twin*, defines the result, and tests compare the others with it. The benchmark `kernels` of the
+//! workspace fails where a level is slower than the one below it on a shape in use.
 //!
 //! # aarch64
 //!
@@ -20,9 +20,9 @@
 //! | [`rank`], 64 keys | 8,969 | 3,883 |
 //! | [`minhash`], a feature for 32 functions, 32 bits | 78 | 31 |
 //!
-//! Left to the compiler are the scale of margins (3 instructions a weight) and the count of equal MinHash
-//! positions (1.25 a position). Tested, like all others, against their twins, with qemu-user 11.1 and rustc
-//! 1.97. No times were taken: there was no ARM processor, and instructions are not times.
+//! The scale of margins (3 instructions a weight) and the count of equal MinHash values (1.25 a value) are left to the
+//! compiler. The NEON kernels are tested against their twins too, with qemu-user 11.1 and rustc 1.97. No times were
+//! taken: there was no ARM processor, and instructions are not times.
 
 pub mod accumulate;
 pub mod cpu;

@@ -1,13 +1,13 @@
-//! Finds the near pairs inside of groups of hashes: every hash of a group against every later one.
+//! Finds the pairs of hashes within a radius in groups of hashes: every hash of a group against every later one.
 
 use std::ops::Range;
 
 use super::cpu::{Isa, Level};
 
 impl Level {
-    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group within `radius`
-    /// of each other. Of a group come the positions of some rows, all or not, and where it ends: each row is compared
-    /// with every later hash of the group. Pairs come in order of groups; within a group their order is not specified.
+    /// Calls `found` with the positions in `hashes`, the lesser first, of pairs that differ in at most `radius` bits.
+    /// An item of `groups` is a range of positions and the end of their group: the hash at each is compared with every
+    /// later hash before that end. Pairs come in order of items; within an item their order is not specified.
     ///
     /// # Panics
     /// If a group lies outside of `hashes`.

@@ -1,9 +1,9 @@
-//! The places of the ones in a row of bits: where tokens begin and end.
+//! Lists the places of the ones in a row of bits: the tokenizer finds so where tokens begin and end.
 
 use super::cpu::{Isa, Level};
 
 impl Level {
-    /// Sets `places` to the numbers of the bits that are set, ascending; bit `i` of word `w` is number
+    /// Replaces `places` by the numbers of the bits that are set, ascending; bit `i` of word `w` is number
     /// `64·w + i`.
     ///
     /// # Panics

@@ -1,4 +1,4 @@
-//! Bits side by side: one of each byte, or one that all bits of a number decide.
+//! Packs bits, 64 to a word, the first in the lowest bit: one of each byte, or one that all bits of a number decide.
 
 use super::cpu::{Isa, Level};
 
@@ -6,7 +6,7 @@ use super::cpu::{Isa, Level};
 const WORD: usize = u64::BITS as usize;
 
 impl Level {
-    /// Writes the lowest bit of each byte, 64 to a word.
+    /// Writes the lowest bit of each byte to `words`, in order.
     ///
     /// # Panics
     /// If there are not as many bytes as bits.
@@ -21,7 +21,7 @@ impl Level {
         }
     }
 
-    /// Writes one bit of each number that all of its bits decide, 64 to a word.
+    /// Writes one bit for each number to `words`, in order. All bits of a number decide it, as in a hash.
     ///
     /// # Panics
     /// If there are not as many numbers as bits.

@@ -1,8 +1,9 @@
-//! Numbers of 32 to 57 bits, and a scan over runs of them for those that may be within h bits of another.
+//! A list of numbers of 32 to 57 bits, and a scan over runs of it for those that may be near another number: that may
+//! differ from it in few bits. The dial index keeps in it the bits of hashes that are not in a table's key.
 //!
 //! A cache line holds as many numbers as fit: first the high 32 bits of each, then the low bits of each without gaps
-//! between them. The scan compares high bits. They decide: of random numbers one in a million is within 3 bits. The low
-//! bits are read for what the scan finds, and are then at hand.
+//! between them. The scan compares high bits alone, in which one of a million random numbers is within 3 bits. The
+//! caller compares the low bits of the numbers that the scan finds; they are then in the cache.
 
 #[cfg(target_arch = "x86_64")]
 use super::cpu::Isa;
@@ -10,7 +11,7 @@ use super::cpu::Level;
 use super::kept::NearList;
 use super::{huge_pages::HugeList, prefetch};
 
-/// The widths that numbers may have: with seven bits before them, the low bits fit 32.
+/// The widths in bits that numbers may have. Low bits of the widest, with up to seven before them, fit 32 bits.
 pub const WIDTHS: std::ops::RangeInclusive<u32> = 32..=57;
 
 /// Bits of a cache line.
@@ -19,20 +20,20 @@ const LINE_BITS: u32 = 512;
 /// The number of lines that a scan of a long run asks for ahead.
 const LINES_AHEAD: usize = 4;
 
-/// Numbers that follow each other, and what they are compared with.
+/// A run of numbers of a [`Packed`] list, and the comparison that a scan makes with them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// The line where they begin.
+    /// The line where the run begins.
     line: u32,
     /// The place in that line.
     before: u32,
-    /// The number of rows.
+    /// The number of values.
     len: u32,
-    /// The high 32 bits of what they are compared with.
+    /// The high bits ([`Packed::high_bits`]) of the number that the run is compared with.
     pub wanted: u32,
-    /// The largest distance that is wanted; if it is negative, nothing is.
+    /// The most bits in which near high bits differ; if it is negative, none are near.
     pub radius: i32,
-    /// The tag of each position that is found.
+    /// A number by which the caller knows the run: every position that is found in it has this tag.
     pub tag: u32,
 }
 
@@ -46,7 +47,7 @@ unsafe impl bytemuck::Zeroable for Line {}
 // SAFETY: as above.
 unsafe impl bytemuck::Pod for Line {}
 
-/// A packed list.
+/// A list of numbers of one width, packed into cache lines.
 #[derive(Clone, Debug)]
 pub struct Packed {
     lines: HugeList<Line>,
@@ -59,7 +60,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// An empty list with room for so many values, of which only the low `width` bits are kept.
+    /// An empty list with room for `room` values, of which only the low `width` bits are kept.
     ///
     /// # Panics
     /// For a width that is not one of [`WIDTHS`].
@@ -76,12 +77,12 @@ impl Packed {
         }
     }
 
-    /// Lines for so many values, and one more: an empty run may begin there.
+    /// Lines for `room` values, and one more: an empty run may begin there.
     fn lines_for(room: usize, width: u32) -> usize {
         room / (LINE_BITS / width) as usize + 2
     }
 
-    /// Memory in bytes of a list with room for so many values of a width, which must be one of [`WIDTHS`].
+    /// Memory in bytes of a list with room for `room` values of a width, which must be one of [`WIDTHS`].
     pub fn bytes_for(room: usize, width: u32) -> usize {
         Self::lines_for(room, width) * size_of::<Line>()
     }
@@ -109,12 +110,12 @@ impl Packed {
         self.len
     }
 
-    /// Memory in bytes.
+    /// Memory of the list in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.lines[..])
     }
 
-    /// The high 32 bits of a value, as runs are compared with them.
+    /// The highest 32 of the `width` bits of a value, for [`Run::wanted`].
     #[inline(always)]
     pub fn high_bits(&self, value: u64) -> u32 {
         (value >> self.low_width) as u32
@@ -149,7 +150,7 @@ impl Packed {
         u64::from(self.lines[line].0[place % 16]) << self.low_width | u64::from(low)
     }
 
-    /// Asks for the cache lines of a run, for three of a long one.
+    /// Asks the processor for the cache lines of `len` values from position `from` on, for three lines at most.
     #[inline(always)]
     pub fn prefetch(&self, from: usize, len: usize) {
         let (line, before) = self.place(from);
@@ -165,7 +166,7 @@ impl Packed {
         prefetch::read(&self.lines, first + 2 * usize::from(end > 2 * self.each));
     }
 
-    /// Sets where a run lies, and asks for its lines.
+    /// Sets a run to `len` values from position `from` on, and asks for their cache lines as `prefetch` does.
     ///
     /// # Panics
     /// For a run that is not in the list.
@@ -177,11 +178,11 @@ impl Packed {
         self.prefetch_lines(line, before + len as usize);
     }
 
-    /// Appends to `list` where in each of the runs the high bits of values are within its radius of what is wanted, in
-    /// order and with its tag. Returns how many values were compared.
+    /// Appends to `list` the positions, in this list, of the values whose high bits are near those that their run
+    /// wants, in order and each with the run's tag. Returns how many values were compared.
     ///
     /// # Panics
-    /// For a run of another list that is longer.
+    /// For a run that was located in a longer list.
     #[inline(always)]
     pub fn shortlist(&self, runs: &[Run], list: &mut NearList) -> usize {
         let (mut total, mut rows) = (0, 0);
@@ -227,7 +228,8 @@ impl Packed {
         }
     }
 
-    /// Finds the place of a value in an ascending run.
+    /// The position in this list of `value`, or `None`, in the run of `len` values from position `from` on, which must
+    /// ascend.
     ///
     /// # Panics
     /// For a run that is not in the list.

@@ -2,7 +2,7 @@
 
 use super::cpu::{Isa, Level};
 
-/// Most numbers that can be ranked at once.
+/// The most numbers that can be ranked at once.
 pub const MAX: usize = 64;
 
 /// Up to so many numbers AVX2 is as fast as AVX-512 or faster, because masks take time.

@@ -1,15 +1,15 @@
-//! The hashes of words where they stand in a text, and of runs of words: eight at a time where a processor multiplies
-//! eight numbers of 64 bits.
+//! The hashes of words where they stand in a text, and of runs of consecutive words, the shingles: eight at a time
+//! where a processor multiplies eight numbers of 64 bits.
 
 use super::cpu::{Isa, Level};
 use crate::hash::{BASE, ShortKey, WordHash};
 
 impl Level {
-    /// Appends the hash of each word, from its start to its end in the text, in order. Behind each start there must be
-    /// 16 bytes, whatever stands there.
+    /// Appends to `hashes`, in order, the hash of each word: word i is `text[starts[i]..ends[i]]`. The text must have
+    /// 16 bytes from each start on; the bytes behind the word have no effect.
     ///
     /// # Panics
-    /// If there are other numbers of starts than of ends, or a word does not lie in the text.
+    /// If the numbers of starts and of ends differ, or if a word does not lie in the text.
     #[inline]
     pub(crate) fn hash_words<H: WordHash>(
         self,
@@ -27,8 +27,8 @@ impl Level {
         }
     }
 
-    /// Appends the feature that each run of `width` words is, in order: the words' hashes are the coefficients of a
-    /// polynomial at [`BASE`].
+    /// Appends to `features`, in order, the hash of each run of `width` words, whose hashes are `words`; none if there
+    /// are fewer words. A run is hashed by the polynomial at [`BASE`] whose coefficients are the hashes of its words.
     ///
     /// # Panics
     /// If the width is 0.
