@@ -8,13 +8,14 @@ use crate::kernel::minhash::{Affine, BLOCK, Throw};
 /// Rounds in which every feature is thrown into a bin.
 const ROUNDS: usize = 6;
 
-/// Bins that are left over for the end of a signature and get their least feature one by one.
+/// The most bins that are left over at the end of a signature and get their values one by one.
 const FEW: usize = 6;
 
 /// The first value of the bins that no round has filled.
 const LATE: u32 = 1 << 31;
 
-/// The hash of each round, and for each bin the order of its own that serves where no round has filled it.
+/// The hash of each round, and for each bin an order of features of its own, for a bin that no round has filled. A bin
+/// is a position of the signature.
 #[derive(Clone, Debug)]
 pub(super) struct FastSimilarity {
     rounds: [Throw; ROUNDS],
@@ -42,7 +43,7 @@ impl FastSimilarity {
         self.fill(kernel, features, signature);
     }
 
-    /// Gives every empty bin the least feature in the bin's own order.
+    /// Gives every empty bin the least value of a feature in the bin's own order.
     fn fill(&self, kernel: Level, features: &[u64], signature: &mut [u32]) {
         let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
         let (mut waiting, mut count) = ([0; BLOCK], 0);

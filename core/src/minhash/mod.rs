@@ -1,4 +1,5 @@
-//! MinHash: signatures whose share of equal positions estimates the Jaccard similarity of two sets.
+//! MinHash: signatures whose share of equal positions estimates the Jaccard similarity of two sets. A signature is a
+//! list of MinHash values; its positions are also called permutations.
 //!
 //! For a random order of all features, the probability that two sets have the same first feature is their
 //! Jaccard similarity |A ∩ B| / |A ∪ B| (Broder 1997; Broder, Charikar, Frieze & Mitzenmacher 1998). A
@@ -71,7 +72,7 @@ impl Default for MinHashParams {
     }
 }
 
-/// Makes signatures.
+/// Makes the signatures of sets of features. Threads can share one hasher.
 #[derive(Clone, Debug)]
 pub struct MinHasher {
     params: MinHashParams,
@@ -86,7 +87,7 @@ enum Functions {
 }
 
 impl MinHasher {
-    /// Draws the random orders.
+    /// A hasher with random orders of features, which follow from the parameters alone.
     ///
     /// # Errors
     /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`].
@@ -117,7 +118,7 @@ impl MinHasher {
         self.params
     }
 
-    /// Writes the signature of a set of features.
+    /// Writes the signature of a set of features, in any order, to `signature`.
     ///
     /// # Panics
     /// If `signature` does not have as many positions as the parameters say.
@@ -142,7 +143,7 @@ impl MinHasher {
     }
 }
 
-/// Checks that there can be signatures of so many positions.
+/// Refuses a number of positions that is not 1 to [`MAX_PERMUTATIONS`].
 pub(crate) fn check_permutations(permutations: usize) -> Result<()> {
     match (1..=MAX_PERMUTATIONS).contains(&permutations) {
         true => Ok(()),
@@ -150,7 +151,7 @@ pub(crate) fn check_permutations(permutations: usize) -> Result<()> {
     }
 }
 
-/// So many random functions `a·x + b mod 2³²` with odd `a`, and more up to the end of the last block.
+/// Draws `functions` random functions `a·x + b mod 2³²` with odd `a`, and more up to the end of the last block.
 fn affine32(functions: usize, rng: &mut SplitMix64) -> Vec<Affine> {
     let mut block = || {
         let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
@@ -163,8 +164,8 @@ fn affine32(functions: usize, rng: &mut SplitMix64) -> Vec<Affine> {
     (0..functions.div_ceil(BLOCK)).map(|_| block()).collect()
 }
 
-/// Number of positions in which two signatures are equal. The estimate of the similarity is this divided by
-/// `m`.
+/// Counts the positions at which two signatures are equal. The estimate of the Jaccard similarity is this number
+/// divided by that of all positions.
 #[inline]
 pub fn matches(a: &[u32], b: &[u32]) -> usize {
     Level::in_use().matches(a, b)

@@ -1,14 +1,14 @@
-//! One bit of each position of a signature (b-bit minwise hashing with b = 1; Li & König 2010). Two sets
-//! whose minima differ still agree in half of these bits, so that the Jaccard coefficient is twice the share
-//! of equal bits, less one. A position of 32 bits costs as much as 32 positions of one bit, which know more.
+//! One bit of each MinHash value of a signature (b-bit minwise hashing with b = 1; Li & König 2010). Where the values
+//! of two sets differ, half of these bits are still equal. So the Jaccard similarity is twice the share of equal bits,
+//! less one. A value of 32 bits takes the memory of 32 values of one bit, whose estimate is better.
 
 use crate::kernel::Level;
 
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// Writes one bit of each position, 64 to a word. All bits of a position decide it, for minima of the same few features
-/// differ in some of them alone.
+/// Writes one bit of each value of a signature to `bits`, 64 to a word. All bits of the value decide it, for values of
+/// the same few features differ in some bits alone.
 ///
 /// # Panics
 /// If `signature` does not have as many positions as `bits` has bits.
@@ -16,14 +16,13 @@ pub fn pack(signature: &[u32], bits: &mut [u64]) {
     Level::in_use().pack_mixed(signature, bits);
 }
 
-/// The Jaccard coefficient that bits of two signatures estimate, at least 0; 1 for equal ones. 0 without
-/// bits.
+/// The Jaccard similarity, 0 to 1, that the packed bits of two signatures of one length estimate. It is 0 without bits.
 #[inline]
 pub fn estimate(a: &[u64], b: &[u64]) -> f32 {
     estimate_of(Level::in_use().differing(a, b), a.len())
 }
 
-/// The estimate from the number of bits that differ, of so many words.
+/// The estimate from the number of bits that differ, of all bits of `words` words.
 #[inline]
 pub(crate) fn estimate_of(differing: u32, words: usize) -> f32 {
     match words {
@@ -32,7 +31,7 @@ pub(crate) fn estimate_of(differing: u32, words: usize) -> f32 {
     }
 }
 
-/// The standard error of [`estimate`] at a Jaccard coefficient, for so many bits: √((1 − J²) / bits).
+/// The standard error of [`estimate`] from `bits` bits, at a Jaccard similarity J: √((1 − J²) / bits).
 pub fn standard_error(similarity: f64, bits: usize) -> f64 {
     ((1.0 - similarity * similarity) / bits as f64).sqrt()
 }

@@ -1,4 +1,4 @@
-//! Signatures of many documents, side by side, and the distinct ones among them.
+//! MinHash signatures of many documents in one list, and the distinct ones among them.
 
 use super::check_permutations;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::hash::{SHINGLE_START, extend_shingle};
 use crate::id::{Document, Id, Lists, Slot};
 use rayon::prelude::*;
 
-/// Signatures of equal length, one after the other.
+/// A list of MinHash signatures of equal length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Signatures {
@@ -23,7 +23,10 @@ impl Signatures {
         Self::from_values(permutations, Vec::new())
     }
 
-    /// Signatures that lie one after the other in `values`.
+    /// The signatures that lie one after the other in `values`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if `values` does not end with a whole signature.
     pub(crate) fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
         check_permutations(permutations)?;
         if !values.len().is_multiple_of(permutations) {
@@ -46,7 +49,7 @@ impl Signatures {
         Ok(())
     }
 
-    /// Positions of a signature.
+    /// The number of positions of each signature.
     pub fn permutations(&self) -> usize {
         self.permutations
     }
@@ -75,8 +78,8 @@ impl Signatures {
         &self.values
     }
 
-    /// Keeps the signatures at these places, which must be different ones, in this order. They change places
-    /// where they are: a second list would take as much memory again.
+    /// Keeps only the signatures at these places, which must be distinct, in this order. It works in place: a second
+    /// list would take as much memory again.
     fn take(&mut self, places: Vec<u32>) {
         let m = self.permutations;
         // First to the front, in the order that they are in; so each only ever moves forward,
@@ -110,7 +113,8 @@ impl Signatures {
     }
 }
 
-/// A 64-bit hash of some positions of a signature, distinguished by `label`.
+/// A 64-bit hash of the values at some positions of a signature. Each `label`, such as the number of a band, gives
+/// hashes of its own.
 #[inline]
 pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
     let words = positions.chunks_exact(2);
@@ -120,11 +124,11 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
     words.chain(odd).fold(start, extend_shingle)
 }
 
-/// The distinct signatures of a list, in an order that follows from what they are, and for each of them who
-/// has it: ids of type `K`, such as the texts that were signed, or plain places in the list.
+/// The distinct signatures of a list, and for each its members: the ids, of type `K`, of the documents or texts that
+/// have it. The order of the signatures follows from their values alone.
 ///
-/// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot
-/// compare all pairs of an oversized bucket compares the same ones in whatever order the documents come.
+/// A slot is a place in [`signatures`](Self::signatures). A join that cannot compare all pairs of an oversized bucket
+/// chooses by slots, so that the order of the documents has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct DistinctSignatures<K = Document> {
@@ -134,7 +138,7 @@ pub struct DistinctSignatures<K = Document> {
 }
 
 impl DistinctSignatures {
-    /// The distinct ones of `signatures`, where `signatures.get(i)` is that of the document `i`. Needs little
+    /// The distinct ones of `signatures`, where `signatures.get(i)` is that of the document `i`. This needs little
     /// memory beyond the argument's.
     ///
     /// # Panics
@@ -146,7 +150,7 @@ impl DistinctSignatures {
 }
 
 impl<K: Copy + Ord + Send + Sync> DistinctSignatures<K> {
-    /// Groups whoever has a signature under it: `ids[i]` has `signatures.get(i)`.
+    /// The distinct ones of `signatures`, where `ids[i]` is the member that has `signatures.get(i)`.
     ///
     /// # Panics
     /// If there are 2³² signatures or more, and if there are not as many ids.

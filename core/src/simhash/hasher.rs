@@ -3,7 +3,7 @@
 use super::{BITS, SimHash};
 use crate::kernel::Level;
 
-/// Hashes documents given as features and weights. Holds buffers; make one per thread.
+/// Makes the SimHash of a document from its features and their weights. A hasher holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct SimHasher {
     features: Vec<u64>,
@@ -11,7 +11,8 @@ pub struct SimHasher {
 }
 
 impl SimHasher {
-    /// The SimHash of a set of features that all have this weight: as [`hash`](Self::hash) gives it.
+    /// The SimHash of distinct features that all have this weight, in multiples of 2⁻²⁴, as [`hash`](Self::hash) gives
+    /// it.
     #[doc(hidden)]
     pub fn of_set(features: &[u64], weight: i64) -> SimHash {
         let mut counts = [0; BITS];
@@ -21,7 +22,7 @@ impl SimHasher {
         finished(counts.map(|count| count * weight), n * weight, n as u128 * square)
     }
 
-    /// The bits alone of the SimHash of a set of features of one weight above 0.
+    /// The bits alone of the SimHash of distinct features that all have one weight above 0.
     #[doc(hidden)]
     pub fn hash_of_set(features: &[u64]) -> u64 {
         let mut counts = [0; BITS];
@@ -34,7 +35,7 @@ impl SimHasher {
     /// ([`crate::weight::Weigher`]), in any order.
     ///
     /// Component `j` is the sum of the weights whose hash has bit `j`, minus the sum of the others, over
-    /// the L2 norm of the weights (seed 001; section 3 of the paper). A document without weight gives
+    /// the L2 norm of the weights (section 3 of the paper). A document without weight gives
     /// the zero vector and hash 0.
     pub fn hash(&mut self, features: impl Iterator<Item = (u64, i64)>) -> SimHash {
         self.features.clear();
@@ -52,7 +53,7 @@ impl SimHasher {
     }
 }
 
-/// Makes the hash from the sum of weights of each bit, the sum of all, and that of their squares.
+/// Makes the SimHash from each bit's sum of weights, the sum of all weights, and that of their squares.
 fn finished(sums: [i64; BITS], total: i64, squares: u128) -> SimHash {
     let norm = (squares as f64).sqrt().max(f64::MIN_POSITIVE);
     // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the

@@ -1,4 +1,5 @@
-//! SimHash: 64 bits, and the weight vector behind them (Charikar 2002; Sood & Loguinov 2011, section 3).
+//! SimHash: 64 bits, and the weight vector behind them (Charikar 2002; Sood & Loguinov 2011, section 3). A component of
+//! the vector is the sum W, over the features of a document, of their weights with a sign each; its sign is the bit.
 //!
 //! ```
 //! use simflip_core::simhash::hasher::SimHasher;
@@ -33,7 +34,7 @@ pub use crate::hash::BITS;
 pub struct SimHash {
     /// The 64 bits.
     pub hash: u64,
-    /// The sums whose signs are the bits.
+    /// The sums whose signs are the bits, by bit.
     pub weights: [f32; BITS],
 }
 

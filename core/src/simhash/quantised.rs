@@ -1,8 +1,8 @@
-//! A weight vector in 64 bytes, for documents that wait for their turn as a query.
+//! The weight vector of a SimHash in 64 bytes, as it is kept in a sketch.
 
 use super::BITS;
 
-/// A weight vector, a byte for each component: sign and the square root of the magnitude (ours).
+/// A weight vector with a byte for each component: its sign and the square root of its magnitude (ours).
 ///
 /// The root keeps the resolution where it matters: components near zero, which flip first, are
 /// distinguished down to 0.0003, components near one to 0.03. Magnitudes above
@@ -12,8 +12,7 @@ use super::BITS;
 pub struct QuantisedWeights([i8; BITS]);
 
 impl QuantisedWeights {
-    /// The largest magnitude that is distinguished; a component of a unit vector's projection has variance
-    /// near 1.
+    /// The largest magnitude that is distinguished. The components of a SimHash have a variance near 1.
     pub const LARGEST: f32 = 4.0;
 
     /// Rounds a weight vector. The order of magnitudes is kept, except that near ones become equal; signs are
@@ -25,7 +24,7 @@ impl QuantisedWeights {
         }))
     }
 
-    /// The weights, as near as the bytes tell.
+    /// The weights, up to the rounding.
     pub fn weights(&self) -> [f32; BITS] {
         self.0.map(|q| {
             let root = f32::from(q) / 127.0;
@@ -33,7 +32,7 @@ impl QuantisedWeights {
         })
     }
 
-    /// Weights that were [bytes](Self::bytes) before. −128, which no weight comes to, is taken for −127.
+    /// The weights that have these [bytes](Self::bytes). −128, which no weight gives, is taken for −127.
     pub fn from_bytes(bytes: [i8; BITS]) -> Self {
         Self(bytes.map(|byte| byte.max(-i8::MAX)))
     }
@@ -43,8 +42,8 @@ impl QuantisedWeights {
         &self.0
     }
 
-    /// Cosine of the angle between two weight vectors, an estimate of the documents'
-    /// cosine; 0 where one is zero.
+    /// The cosine of the angle between two weight vectors, −1 to 1, which estimates the cosine similarity of the
+    /// documents; 0 where one is zero.
     pub fn cosine(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let dot = |x: &[f32; BITS], y: &[f32; BITS]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
@@ -52,8 +51,8 @@ impl QuantisedWeights {
         if norms > 0.0 { dot(&a, &b) / norms } else { 0.0 }
     }
 
-    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): how much of the weight stands
-    /// behind bits that agree; 0 where both vectors are zero (ours, reference section 8.6).
+    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): the share of the
+    /// weight that stands behind equal bits, 0 to 1; 0 where both vectors are zero (ours).
     pub fn agreement(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let (mut differing, mut all) = (0.0, 0.0);

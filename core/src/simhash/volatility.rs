@@ -1,6 +1,6 @@
 //! Volatility: how easily each bit of a hash flips when the document is edited a little.
 //!
-//! A bit is the sign of a component of the weight vector, so the nearer the component is to zero, the smaller
+//! A bit is the sign of a component W of the weight vector, so the nearer the component is to zero, the smaller
 //! the edit that flips it. Ranking the bits by |W| ascending is the paper's (Sood & Loguinov 2011); the costs
 //! beside [`FlipCost::Abs`] are derived from a Gaussian model of the edit.
 
@@ -49,7 +49,7 @@ impl FlipCost {
         }
     }
 
-    /// Refuses an angle that has no meaning.
+    /// Refuses an angle that has no meaning: [`Error::Parameter`] unless `cot_theta` is finite and above 0.
     pub fn check(self) -> Result<()> {
         match self {
             Self::LogOdds { cot_theta } if !(cot_theta.is_finite() && cot_theta > 0.0) => {
@@ -96,10 +96,10 @@ const INFINITE: FixedCost = 1 << 41;
 /// The bit pattern of an infinite f32; those of larger magnitude are no numbers.
 const INFINITE_BITS: i32 = f32::INFINITY.to_bits() as i32;
 
-/// Some bits of one document's hash in order of volatility, weakest first, each with the cost of flipping it.
+/// Some bits of one document's hash in order of volatility, least |W| first, each with the cost of flipping it.
 ///
-/// Rank 0 is the lowest-margin bit (the paper counts ranks from 1). Bits of equal |W| are ranked by position, so
-/// the order is the same everywhere.
+/// The rank of a bit is its place in this order: rank 0 is the lowest-margin bit (the paper counts from 1). Bits of
+/// equal |W| are ranked by position, so the order is the same everywhere.
 #[derive(Clone, Debug)]
 pub struct Volatility {
     bits: [u8; BITS],
@@ -116,7 +116,7 @@ impl Default for Volatility {
 }
 
 impl Volatility {
-    /// Ranks the bits that are set in `among` by |`weights`|.
+    /// Ranks the bits that are set in `among` by |`weights`|, which has a weight for each of the 64 bits.
     pub fn new(weights: &[f32; BITS], among: u64, cost: FlipCost) -> Self {
         let mut volatility = Self::default();
         volatility.rank(weights, among, cost, BITS);
@@ -158,18 +158,18 @@ impl Volatility {
         for (fixed, &bit) in self.costs.iter_mut().zip(&self.bits[..self.len]) {
             let raw = cost.of(weights[usize::from(bit)]);
             let scaled = if raw.is_finite() { (raw * self.unit) as FixedCost } else { INFINITE };
-            // Rounding inside a cost function must not make a stronger bit cheaper than a weaker one.
+            // Rounding inside a cost function must not make a bit cheaper than one of smaller margin.
             before = scaled.clamp(before, INFINITE);
             *fixed = before;
         }
     }
 
-    /// The bits' positions, weakest first.
+    /// The positions in the hash, 0 to 63, of the ranked bits, least |W| first.
     pub fn bits(&self) -> &[u8] {
         &self.bits[..self.len]
     }
 
-    /// The cost of flipping each bit, in the order of [`bits`](Self::bits); never falling.
+    /// The cost of flipping each bit, in the order of [`bits`](Self::bits): it never falls.
     pub(crate) fn costs(&self) -> &[FixedCost] {
         &self.costs[..self.len]
     }

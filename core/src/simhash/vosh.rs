@@ -21,14 +21,14 @@ use crate::simhash::volatility::{FixedCost, FlipCost, Volatility};
 #[doc(hidden)]
 pub type Ranks = u64;
 
-/// A set of bits to flip.
+/// A set of bits of a hash that are flipped together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flip {
-    /// The bits to flip, as positions in the hash.
+    /// The bits to flip, as a mask of positions in the hash.
     pub mask: u64,
-    /// The bits as places in the volatility order.
+    /// The bits to flip, as a set of places in the order of volatility.
     pub ranks: Ranks,
-    /// The summed cost of the flips, in the query's own unit.
+    /// The summed cost of the bits, in a unit of the query's own: it can be compared within a query only.
     pub cost: FixedCost,
 }
 
@@ -106,10 +106,11 @@ impl Vosh {
         vosh
     }
 
-    /// Starts over with the bits of `among`, ranked by `weights`, if no more than `limit` sets are wanted.
+    /// Starts over for another query: with sets of the given sizes over the bits that are set in `among`, ranked by
+    /// `weights`. The first `limit` sets are right; behind them some may be missing.
     ///
     /// With size 1 among the sizes only the lowest-margin bits need to be ranked: a set with the bit of rank r
-    /// comes after the r sets of one weaker bit each.
+    /// comes after the r sets of one bit of smaller margin each.
     #[doc(hidden)]
     pub fn start(
         &mut self,
