@@ -1,14 +1,14 @@
-//! The one thing that two texts differ in, if the tokenizer does not see it, or only accents.
+//! The kind of the difference of two texts whose words are the same or differ in accents alone.
 
 use super::Tokenizer;
 use super::fold::Classes;
 use serde::Serialize;
 
-/// The one thing that two texts differ in.
+/// The kind of a difference of two texts that are the same but for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
-    /// Characters that nobody sees: soft hyphens, joiners, direction marks, variation selectors.
+    /// Characters that a reader does not see: soft hyphens, joiners, direction marks, variation selectors.
     InvisibleCharacters,
     /// Case, punctuation, white space, optional marks or the form of characters: the words are the same.
     Form,
@@ -17,7 +17,8 @@ pub enum Difference {
 }
 
 impl Difference {
-    /// The one thing that two texts differ in. `None` if they are the same, or differ in more.
+    /// The kind of the difference of two texts, the first one that suffices. `None` if the texts are the same, or if no
+    /// kind suffices.
     pub fn between(a: &str, b: &str) -> Option<Self> {
         if a == b {
             return None;

@@ -1,10 +1,12 @@
-//! Classes of characters, what they fold to, and the normal form of characters side by side.
+//! Classes of characters, the forms that they fold to, and the normal form of characters side by side. To fold is to
+//! decompose, to remove the case and to compose again. An *entry* holds the class, the form and flags of a code point;
+//! [`entry`] says in which bits.
 
 use super::unicode::{IOTA_BELOW, Range, Unicode, hangul, within};
 use crate::kernel::fold::{TABLE, entry};
 use std::sync::LazyLock;
 
-/// The effect of a character on words.
+/// The class of a character: its effect on words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Class {
@@ -13,7 +15,7 @@ pub(super) enum Class {
     Separator = entry::SEPARATOR,
     /// A letter or digit: starts or continues a word.
     Letter = entry::LETTER,
-    /// A combining mark: continues what stands before it, and starts nothing.
+    /// A combining mark: continues the word or unit before it, and starts nothing.
     Mark = entry::MARK,
     /// A character of a script without spaces: a unit of its own.
     Unspaced = entry::UNSPACED,
@@ -128,7 +130,7 @@ struct FoldRules {
 
 static RULES: LazyLock<FoldRules> = LazyLock::new(FoldRules::new);
 
-/// A handle to the rules, which finds them once.
+/// A handle to the rules of all characters, which are made at the first use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Classes(&'static FoldRules);
 
@@ -151,19 +153,19 @@ impl Classes {
         self.0.table.get(code as usize).copied().unwrap_or_else(|| self.0.rare(code))
     }
 
-    /// True if a character keeps its form and its class, whatever stands before it.
+    /// True if a character keeps its form and its class, whichever character stands before it.
     #[inline(always)]
     pub(super) fn is_apart(self, c: char) -> bool {
         let entry = self.entry(c as u32);
         entry & (entry::SPECIAL | entry::SECOND) == 0 && Class::of(entry) != Class::Mark
     }
 
-    /// True if nobody sees a character.
+    /// True if a reader does not see a character.
     pub(super) fn is_invisible(self, c: char) -> bool {
         self.0.unicode.fold(c as u32).is_some_and(<[u32]>::is_empty) && !within(&OPTIONAL, c as u32)
     }
 
-    /// The characters of a folded word, decomposed and without the marks above and below them.
+    /// The code points of a folded word, decomposed and without the marks above and below letters.
     pub(super) fn without_accents(self, word: &str) -> impl Iterator<Item = u32> {
         let unicode = &self.0.unicode;
         let parts = move |c: char| {
@@ -173,7 +175,7 @@ impl Classes {
         word.chars().flat_map(parts).filter(|&code| unicode.order(code) < ACCENTS)
     }
 
-    /// Replaces `normal` by the normal form of a sequence of characters, with combining classes.
+    /// Replaces `normal` by the normal form of `text`: code points, each with its combining class.
     pub(super) fn normalise(self, text: &str, normal: &mut Vec<(u32, u8)>) {
         self.0.unicode.normalise(text.chars().map(u32::from), normal);
     }

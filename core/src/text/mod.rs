@@ -32,10 +32,10 @@ use crate::kernel::words::polynomial;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Name of the rules that cut text into features, written into every file that depends on them.
+/// The name of the rules that cut text into features. It is written into every file that depends on them.
 pub const TOKENIZER: &str = "unicode-words-v2";
 
-/// The longest shingle that can be asked for.
+/// The largest length of a run that can be chosen, in words or in characters.
 pub(crate) const MAX_SHINGLE: usize = 64;
 
 /// The kind of a document's features.
@@ -47,8 +47,8 @@ pub enum FeatureKind {
     Words,
     /// Runs of W consecutive words (Broder's w-shingles). A text of fewer than W words is one shingle.
     Shingles(usize),
-    /// Runs of N consecutive characters of the folded words, with one blank between words whatever stood there:
-    /// for short texts, and for spellings that differ. A text of fewer than N is one run.
+    /// Runs of N consecutive characters of the folded words, with one blank between words: for short texts, and for
+    /// spellings that differ. A text of fewer than N characters is one run.
     Characters(usize),
 }
 
@@ -63,10 +63,10 @@ impl fmt::Display for FeatureKind {
 }
 
 impl FeatureKind {
-    /// Checks that runs have a length that can be made: 1 to 64 words or characters.
+    /// Refuses runs of a length that is not 1 to 64 words or characters.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if they have not.
+    /// [`Error::Parameter`] for such a length.
     #[doc(hidden)]
     pub fn check(self) -> Result<()> {
         match self {
@@ -119,9 +119,9 @@ impl From<FeatureKind> for String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[doc(hidden)]
 pub struct Extraction {
-    /// The kind.
+    /// The kind of the features.
     pub kind: FeatureKind,
-    /// The hash.
+    /// The hash that stands for a feature.
     pub hash: FeatureHash,
 }
 
@@ -129,7 +129,7 @@ impl Extraction {
     /// Checks that features made in another way can be compared with these.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if they are of another kind or known by another hash.
+    /// [`Error::Parameter`] if they are of another kind or have another hash.
     pub fn fits(self, other: Self) -> Result<()> {
         if self.kind != other.kind {
             let expected = format!("{} as elsewhere", self.kind);
@@ -149,20 +149,21 @@ impl From<FeatureKind> for Extraction {
     }
 }
 
-/// Turns texts into streams of feature hashes. Holds buffers; make one per thread.
+/// Turns texts into feature hashes. An extractor holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct FeatureExtractor {
     extraction: Extraction,
+    /// The tokenizer, for callers that need words besides features.
     pub(crate) tokenizer: Tokenizer,
     words: Vec<u64>,
     features: Vec<u64>,
 }
 
-/// Words, and features, that are listed at a time.
+/// The most words, and the most features, that are listed at a time.
 const LIST: usize = 1 << 10;
 
 impl FeatureExtractor {
-    /// An extractor of this kind of feature; a kind alone is hashed by MurmurHash3.
+    /// An extractor of features of this kind and hash; a kind alone is hashed by MurmurHash3.
     pub fn new(extraction: impl Into<Extraction>) -> Self {
         Self { extraction: extraction.into(), ..Self::default() }
     }
@@ -178,7 +179,7 @@ impl FeatureExtractor {
         self.lists(text, |features| features.iter().for_each(|&feature| each(feature)));
     }
 
-    /// Extracts features, many at a time.
+    /// Calls `each` with lists of features which together are those of [`extract`](Self::extract), in order.
     pub(crate) fn lists(&mut self, text: &str, each: impl FnMut(&[u64])) {
         self.words.clear();
         self.features.clear();
@@ -287,7 +288,7 @@ struct Runs<'a> {
     width: usize,
     /// True if there has been a run.
     any: bool,
-    /// The features that no run has ended with, behind as many of the ones before as the next run begins with.
+    /// The hashes that no run has ended with, behind as many of the ones before as the next run begins with.
     items: &'a mut Vec<u64>,
     features: &'a mut Vec<u64>,
 }
@@ -301,7 +302,7 @@ impl Runs<'_> {
         }
     }
 
-    /// The runs that end with the items at hand.
+    /// Calls `each` with the hashes of the runs that the items complete.
     fn flush<H: WordHash>(&mut self, each: &mut impl FnMut(&[u64])) {
         let mut next = 0;
         while self.items.len() - next >= self.width {

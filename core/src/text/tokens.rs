@@ -1,33 +1,34 @@
-//! Cuts text into words and units, a stretch of some kilobytes at a time, which stays in the nearest cache. It folds
-//! it into a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
-//! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place. Where a character has no
-//! folded form in its place, a few characters around it are replaced by their normal form.
+//! Cuts text into tokens: words, and units, which are the characters of scripts without spaces. It works on a stretch
+//! of some kilobytes of text at a time, which stays in the nearest cache. The stretch is folded into a buffer with two
+//! bits per byte, "inside a token" and "a token begins here", and is then cut where these bits change. To fold is to
+//! replace characters by their normal form without case, 64 bytes at a time. Where the folded form of a character has
+//! another length, or depends on its neighbours, a few characters around it are folded together.
 
 use super::fold::{Class, Classes};
 use crate::hash::{ShortKey, WordHash};
 use crate::kernel::Level;
 use crate::kernel::fold::{BLOCK, ByteClasses, Characters, WINDOW, entry, interact};
 
-/// A piece of folded text.
+/// A word or a unit of a text, folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// Its bytes.
+    /// The folded text of the token.
     pub bytes: Bytes<'a>,
-    /// The kind.
+    /// The kind of the token.
     pub kind: TokenKind,
 }
 
-/// Folded UTF-8.
+/// The folded text of a token, in UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bytes<'a> {
     /// At most [`ShortKey::MAX`] bytes, ready to be hashed.
     Short(ShortKey),
-    /// More.
+    /// More bytes than that.
     Long(&'a [u8]),
 }
 
 impl Bytes<'_> {
-    /// Shows them.
+    /// Calls `show` with the bytes, and returns its result.
     #[inline(always)]
     pub fn with<R>(self, show: impl FnOnce(&[u8]) -> R) -> R {
         match self {
@@ -39,7 +40,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// The hash of these bytes.
+    /// The hash of the bytes as those of a word.
     #[inline(always)]
     pub fn hash<H: WordHash>(self) -> u64 {
         match self {
@@ -56,7 +57,7 @@ pub(crate) enum TokenKind {
     Word,
     /// A character of a script without spaces, with its marks.
     Unit {
-        /// True if the token before was a unit too, with nothing between.
+        /// True if the token before is a unit too, and nothing stands between them.
         joined: bool,
     },
 }
@@ -64,7 +65,7 @@ pub(crate) enum TokenKind {
 /// Bytes of text that are folded before they are cut. Tests have short stretches, so that more of them meet.
 const STRETCH: usize = if cfg!(test) { 1 << 10 } else { 1 << 13 };
 
-/// Cuts texts into tokens. Holds buffers; make one per thread.
+/// Cuts texts into tokens. A tokenizer holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct Tokenizer {
     classes: Classes,
@@ -138,13 +139,13 @@ impl ByteBits {
     }
 }
 
-/// The part before a token that is cut.
+/// The token before the one that is cut: where it ends, and whether it is a unit.
 struct Before {
     end: usize,
     unit: bool,
 }
 
-/// The tokens that end in a stretch of text.
+/// The tokens that end in one stretch of a text. Their order is that of the text.
 pub(crate) struct Stretch<'a> {
     folded: &'a [u8],
     classes: Classes,
@@ -226,7 +227,7 @@ impl Tokenizer {
         self.stretches(text, |stretch| stretch.tokens(&mut each));
     }
 
-    /// Calls `each` with the tokens of `text`, those of a stretch at a time.
+    /// Calls `each` with every stretch of `text` in order. Together they have every token of the text once.
     #[inline]
     pub(crate) fn stretches(&mut self, text: &str, mut each: impl FnMut(Stretch<'_>)) {
         (self.end, self.before, self.wide) = (0, Class::Separator, false);
@@ -266,7 +267,7 @@ impl Tokenizer {
         }
     }
 
-    /// The folded words and units of `text`, for tests and for showing.
+    /// The folded words and units of `text`, in order.
     pub fn words(&mut self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.tokens(text, |token| {
@@ -275,8 +276,8 @@ impl Tokenizer {
         words
     }
 
-    /// Where the tokens of the stretch of so many folded bytes begin and end; one that reaches its end may go
-    /// on. `open` says whether one reached the end of the stretch before.
+    /// Lists where the tokens of the stretch, of `length` folded bytes, begin and end. A token that reaches its end may
+    /// go on, and has no end yet. `open` is true if one reached the end of the stretch before.
     fn cut(&mut self, open: bool, length: usize) {
         let Self { inside, begins, starts, ends, .. } = self;
         let (inside, begins) = (inside.finish(), begins.finish());
@@ -306,7 +307,7 @@ impl Tokenizer {
         }
     }
 
-    /// Folds a stretch of text behind what is there, and says of each of its bytes what it is to a token.
+    /// Folds a stretch of text behind the bytes in the buffer, and sets the two bits of each folded byte.
     fn fold(&mut self, stretch: &str) {
         self.inside.clear();
         self.begins.clear();
@@ -348,8 +349,8 @@ impl Tokenizer {
         }
     }
 
-    /// Folds the characters of a block that are not ASCII, one after the other, and says what all are. It does what
-    /// [`Level::fold_others`] does, for any block.
+    /// Folds the characters of a block that are not ASCII, one after the other, and returns the classes of all. It does
+    /// what [`Level::fold_others`] does, for any block.
     fn fold_one_by_one(
         &mut self,
         text: &[u8; WINDOW],
@@ -402,7 +403,7 @@ impl Tokenizer {
         found
     }
 
-    /// Adds the characters of a block that has so many bytes of text. Gives how many bytes were looked at.
+    /// Adds the characters of a block that has `text` bytes of text. Returns how many bytes it added.
     #[inline(always)]
     fn add(&mut self, characters: Characters, text: usize) -> usize {
         let Characters { length, mut letters, marks, mut units, unit_starts, wide, .. } = characters;

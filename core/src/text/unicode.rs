@@ -10,8 +10,8 @@
 /// The data, of Unicode 18.0.
 const FILE: &str = include_str!("unicode.txt");
 
-/// The first code points and the numbers of Hangul's syllables and their parts, as section 3.12 of the standard names
-/// them. The absence of a trailing consonant counts as one.
+/// The first code points of Hangul's syllables and of their parts, and how many of each there are (`_COUNT`), as
+/// section 3.12 of the standard names them. The absence of a trailing consonant counts as one.
 pub(super) mod hangul {
     pub const SYLLABLES: u32 = 0xac00;
     pub const LEADING: u32 = 0x1100;
@@ -23,7 +23,7 @@ pub(super) mod hangul {
     pub const SYLLABLE_COUNT: u32 = LEADING_COUNT * VOWEL_COUNT * TRAILING_COUNT;
 }
 
-/// The iota below: a mark while marks are ordered, and a letter afterwards.
+/// The code point of the iota below: a mark while marks are ordered, and a letter afterwards.
 pub(super) const IOTA_BELOW: u32 = 0x0345;
 const IOTA: u32 = 0x03b9;
 
@@ -35,18 +35,18 @@ pub(super) type Range = (u32, u32);
 pub(super) struct Unicode {
     /// Alphabetic characters and numbers.
     pub letters: Vec<Range>,
-    /// Combining marks, with their combining classes (0 for many).
+    /// Combining marks, each range with its combining class (0 for many).
     pub marks: Vec<(Range, u8)>,
     /// Characters that do not fold to themselves, and where their decompositions stand in `folded`.
     folds: Vec<(u32, u32, u32)>,
     folded: Vec<u32>,
-    /// Pairs of characters that compose to a third. Hangul is left out.
+    /// Pairs of characters, each with the character that they compose to. Hangul is left out.
     pub pairs: Vec<((u32, u32), u32)>,
 }
 
 impl Unicode {
-    /// The file's data, with more pairs, and with other folds of single characters: these by ascending code point, to
-    /// nothing or to one character, also where they stand in a decomposition.
+    /// Reads the file. `pairs` are added to its pairs. `others`, by ascending code point, replace its folds of single
+    /// characters: each folds to one character, or to nothing (`None`), also inside of decompositions.
     pub(super) fn new(pairs: &[((u32, u32), u32)], others: &[(u32, Option<u32>)]) -> Self {
         let mut all = Self::default();
         let other = |code| others.binary_search_by_key(&code, |&(code, _)| code).ok().map(|at| others[at].1);
@@ -92,22 +92,23 @@ impl Unicode {
         self.folds.iter().map(|&(code, from, to)| (code, &self.folded[from as usize..to as usize]))
     }
 
-    /// The full decomposition of a character with the case folded. `None` if that is the character itself; an empty
-    /// one if a reader does not see the character. Syllables of Hangul are left out.
+    /// The full decomposition of a character with the case folded. It is `None` if that is the character itself, and
+    /// empty if the character is removed. Syllables of Hangul are left out.
     pub(super) fn fold(&self, code: u32) -> Option<&[u32]> {
         let at = self.folds.binary_search_by_key(&code, |&(code, ..)| code).ok()?;
         let (_, from, to) = self.folds[at];
         Some(&self.folded[from as usize..to as usize])
     }
 
-    /// The combining class: the place of a mark among marks. 0 for all characters that stay where they are.
+    /// The combining class of a character: its place in the order of marks. It is 0 for all characters that stay where
+    /// they are.
     pub(super) fn order(&self, code: u32) -> u8 {
         let at = self.marks.partition_point(|&((_, high), _)| high < code);
         self.marks.get(at).filter(|&&((low, _), _)| low <= code).map_or(0, |&(_, class)| class)
     }
 
-    /// Replaces `normal` by the normal form of a sequence of characters, with combining classes: decomposed, the case
-    /// folded, ordered and composed.
+    /// Replaces `normal` by the normal form of a sequence of code points, each with its combining class: decomposed,
+    /// the case folded, the marks ordered, and composed.
     pub(super) fn normalise(&self, codes: impl Iterator<Item = u32>, normal: &mut Vec<(u32, u8)>) {
         normal.clear();
         for code in codes {
@@ -181,7 +182,7 @@ fn number(text: &str) -> u32 {
     u32::from_str_radix(text, 16).expect("a number of base 16")
 }
 
-/// True if a code point is in one of these ranges, which are in order.
+/// True if a code point is in one of these ranges, which ascend.
 pub(super) fn within(ranges: &[Range], code: u32) -> bool {
     let at = ranges.partition_point(|&(_, high)| high < code);
     ranges.get(at).is_some_and(|&(low, _)| low <= code)

@@ -1,4 +1,4 @@
-//! Document frequencies: in how many documents each feature occurs. They can be merged.
+//! Document frequencies: in how many documents of a corpus each feature occurs. Those of several corpora can be merged.
 
 use super::vocabulary::Terms;
 use crate::error::Result;
@@ -29,14 +29,15 @@ impl Hasher for Same {
 
 type Map = HashMap<u64, u32, BuildHasherDefault<Same>>;
 
-/// Features are parted by their leading bits, so that parts can be summed at the same time.
+/// The number of leading bits of a feature that choose its shard. A shard is one of 64 maps, which threads sum at the
+/// same time.
 const SHARD_BITS: u32 = 6;
 
 fn shard_of(feature: u64) -> usize {
     (feature >> (64 - SHARD_BITS)) as usize
 }
 
-/// The number of documents in which each feature occurs, and the number of all documents.
+/// The number of documents in which each feature occurs, and the number of all documents of a corpus.
 #[derive(Clone, Debug)]
 pub struct Frequencies {
     documents: u64,
@@ -45,7 +46,8 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
-    /// The frequencies that [`entries`](Self::entries) gave, of so many documents.
+    /// The frequencies of a corpus of `documents` documents, whose [`entries`](Self::entries) are these: a feature and
+    /// the number of documents that have it. `extraction` says how the features were made.
     pub fn from_entries(
         extraction: impl Into<Extraction>,
         documents: u64,
@@ -61,12 +63,12 @@ impl Frequencies {
 
 #[doc(hidden)]
 impl Frequencies {
-    /// The frequencies of no documents; of a kind of features alone, those that MurmurHash3 knows.
+    /// The frequencies of no documents. A kind of features alone is hashed by MurmurHash3.
     pub fn new(extraction: impl Into<Extraction>) -> Self {
         Self { documents: 0, extraction: extraction.into(), shards: vec![Map::default(); 1 << SHARD_BITS] }
     }
 
-    /// The sum over the threads' terms.
+    /// The frequencies of a corpus of `documents` documents, of which each thread counted a part.
     pub(crate) fn sum(extraction: impl Into<Extraction>, documents: u64, parts: &[&Terms]) -> Self {
         // Each part's terms in order of shard: (shard, term) needs no look at other threads' shards.
         let by_shard: Vec<Vec<Vec<u32>>> = parts
@@ -99,7 +101,7 @@ impl Frequencies {
     /// Adds the frequencies of another corpus.
     ///
     /// # Errors
-    /// If the two count different kinds of features, or such as different hashes know.
+    /// If the two count features of different kinds or of different hashes.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.extraction.fits(other.extraction)?;
         self.documents += other.documents;
@@ -112,7 +114,7 @@ impl Frequencies {
         Ok(())
     }
 
-    /// The number of documents with the feature.
+    /// The number of documents with the feature, 0 if there are none.
     pub fn get(&self, feature: u64) -> u32 {
         self.shards[shard_of(feature)].get(&feature).copied().unwrap_or(0)
     }
@@ -127,7 +129,7 @@ impl Frequencies {
         self.extraction.kind
     }
 
-    /// The extraction of the features that are counted.
+    /// The kind of the features that are counted, and their hash.
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }
@@ -142,7 +144,7 @@ impl Frequencies {
         self.len() == 0
     }
 
-    /// Every feature with its number of documents, by ascending feature.
+    /// Every feature that occurs, with the number of documents that have it, by ascending feature.
     pub fn entries(&self) -> Vec<(u64, u32)> {
         let mut entries: Vec<(u64, u32)> = self.shards.iter().flatten().map(|(&f, &n)| (f, n)).collect();
         entries.par_sort_unstable();

@@ -28,7 +28,7 @@ impl Weighting {
         self == Self::TfIdf
     }
 
-    /// The command line's spelling.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::TfIdf => "tf-idf",
@@ -38,15 +38,15 @@ impl Weighting {
     }
 }
 
-/// A weight is stored as a multiple of 2⁻²⁴. With integers, sums are exact: the same hash on every machine,
-/// in whatever order features come.
+/// The number of fractional bits of a stored weight, an integer multiple of 2⁻²⁴. Sums of integers are exact: the same
+/// SimHash on every machine, in whatever order features come.
 pub const FIXED_POINT_BITS: u32 = 24;
 
 /// The largest number of occurrences that is distinguished; a feature that occurs more often counts as this
 /// often.
 pub(crate) const MAX_OCCURRENCES: u32 = u16::MAX as u32;
 
-/// Weights of features in fixed point, before normalisation.
+/// Computes the weights of features in fixed point, before normalisation.
 #[derive(Clone, Debug)]
 pub struct Weigher {
     weighting: Weighting,
@@ -55,13 +55,13 @@ pub struct Weigher {
 }
 
 impl Weigher {
-    /// The weigher of this scheme.
+    /// The weigher of this weighting.
     pub fn new(weighting: Weighting) -> Self {
         Self { weighting, by_occurrences: (0..256).map(|tf| occurrences_part(weighting, tf)).collect() }
     }
 
     /// Inverse document frequency of a feature that occurs in `frequency` of `documents` documents; 1 where
-    /// the scheme uses none. A frequency of 0 (a feature that the frequencies have never seen) counts as 1.
+    /// the weighting uses none. A frequency of 0 (a feature that the frequencies have never seen) counts as 1.
     pub fn idf(&self, frequency: u32, documents: u64) -> f32 {
         if self.weighting.needs_frequencies() {
             // ln((N + 1) / df) and not ln(N / df): a corpus of one document still has weights above 0.
@@ -71,7 +71,8 @@ impl Weigher {
         }
     }
 
-    /// The weight, in multiples of 2⁻²⁴, of a feature that occurs `occurrences` times.
+    /// The weight, in multiples of 2⁻²⁴, of a feature that occurs `occurrences` times in a document and whose inverse
+    /// document frequency is `idf`.
     #[inline]
     pub fn weight(&self, occurrences: u32, idf: f32) -> i64 {
         let part = match self.by_occurrences.get(occurrences as usize) {
@@ -81,8 +82,8 @@ impl Weigher {
         (part * f64::from(idf) * f64::from(1 << FIXED_POINT_BITS)).round_ties_even() as i64
     }
 
-    /// The weights of a document's features, given with how often each occurs in it; `frequency` gives the
-    /// number of documents, of `documents` in all, that have a feature.
+    /// The features of a document, each with its weight in multiples of 2⁻²⁴. `counts` says how often each occurs in
+    /// the document; `frequency` gives the number of documents, of `documents` in all, that have a feature.
     pub fn weights(
         &self,
         counts: &[(u64, u32)],

@@ -1,5 +1,5 @@
-//! The distinct features of one document, where nothing is counted: a table of nothing but features, as large as
-//! the document calls for.
+//! The distinct features of one document, for sketches that take no counts of features: a hash table of features alone,
+//! as large as the length of the document calls for.
 
 use crate::kernel::distinct::{Distinct, SPREAD};
 
@@ -9,12 +9,12 @@ const LEAST: usize = 1 << 6;
 /// Places of the largest table that the length of a text alone calls for; a longer one grows as features come.
 const MOST: usize = 1 << 20;
 
-/// The set of a document's features.
+/// The set of the features of one document at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FeatureSet(Distinct);
 
 impl FeatureSet {
-    /// Begins a document of so many bytes.
+    /// Begins a document, whose text has `text_bytes` bytes: removes all features, and chooses the size of the table.
     pub(crate) fn begin(&mut self, text_bytes: usize) {
         if self.0.places() > MOST {
             // One huge document must not keep its memory.
@@ -24,7 +24,7 @@ impl FeatureSet {
         self.0.clear((text_bytes / 2).next_power_of_two().clamp(LEAST, MOST));
     }
 
-    /// Adds features, some of which may be there.
+    /// Adds features; one that is there already changes nothing.
     pub(crate) fn add_all(&mut self, features: &[u64]) {
         let wanted = (self.features().len() + features.len()) * SPREAD;
         if wanted > self.0.places() {
@@ -33,7 +33,7 @@ impl FeatureSet {
         self.0.add_all(features);
     }
 
-    /// The features of the document, each once; those that come first follow from how they came.
+    /// The features of the document, each once, in an order that depends on the order of adding and on the length.
     pub(crate) fn features(&self) -> &[u64] {
         self.0.hashes()
     }

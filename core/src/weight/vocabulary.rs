@@ -4,10 +4,10 @@
 
 use crate::kernel::prefetch;
 
-/// A number for a feature, dense from 0 in order of first sight. Private to one vocabulary.
+/// The number of a feature in one vocabulary, counted from 0 in the order in which features first come.
 pub type Term = u32;
 
-/// Sixteen bytes, so that no entry lies across two cache lines.
+/// An entry of the table, of sixteen bytes, so that none lies across two cache lines.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Entry {
@@ -25,8 +25,9 @@ const LAST_BEGIN: u32 = u32::MAX / 4 * 3;
 const FREE: Term = Term::MAX;
 const EMPTY: Entry = Entry { feature: 0, term: FREE, place: 0 };
 
-/// Features seen so far, numbered, with document frequencies. One per thread; see
-/// [`super::frequencies`] for the sum.
+/// All features of the documents so far, numbered, with document frequencies, and the counts within the document at
+/// hand. [`add`](Self::add) counts a feature of that document, and [`finish`](Self::finish) ends it. Each thread has a
+/// vocabulary; see [`super::frequencies`] for the sum.
 pub struct Vocabulary {
     entries: Vec<Entry>,
     /// The table's size is 2^(64 − shift): a feature's home is its leading bits, as features are hashes.
@@ -81,8 +82,8 @@ impl Vocabulary {
         self.insert(feature, at);
     }
 
-    /// Counts features one after the other. The table is larger than a processor's caches, so the entries of
-    /// features to come are asked for ahead.
+    /// Counts an occurrence of each of these features, as [`add`](Self::add) does. The table is larger than a
+    /// processor's caches, so the entries of later features are prefetched.
     pub fn add_all(&mut self, features: &[u64]) {
         const AHEAD: usize = 12;
         for (at, &feature) in features.iter().enumerate() {
@@ -122,8 +123,9 @@ impl Vocabulary {
         self.entries = entries;
     }
 
-    /// Ends the document at hand: counts its features into the frequencies and hands out its terms, in order
-    /// of first occurrence, with their numbers of occurrences (at most [`super::MAX_OCCURRENCES`]).
+    /// Ends the document at hand, and counts its features into the frequencies. Calls `take` with its terms, in order
+    /// of first occurrence, and their numbers of occurrences (at most [`super::MAX_OCCURRENCES`]); returns what `take`
+    /// does.
     pub fn finish<R>(&mut self, take: impl FnOnce(&[Term], &[u16]) -> R) -> R {
         for &term in &self.terms {
             self.known.frequencies[term as usize] += 1;
@@ -143,8 +145,9 @@ impl Vocabulary {
         result
     }
 
-    /// Ends the document at hand: hands out its features in order of first occurrence with their numbers of
-    /// occurrences, then forgets them and all that was before. For documents that nothing is kept of.
+    /// Ends the document at hand without document frequencies. Calls `take` with its features, in order of first
+    /// occurrence, and their numbers of occurrences; then empties the vocabulary, and returns what `take` does.
+    /// A vocabulary ends all its documents in this way, or all by [`finish`](Self::finish).
     pub(crate) fn finish_and_forget<R>(&mut self, take: impl FnOnce(&[u64], &[u16]) -> R) -> R {
         /// Entries that are always kept.
         const LEAST: usize = 1 << 12;
@@ -165,12 +168,12 @@ impl Vocabulary {
         result
     }
 
-    /// The features by term, and in how many documents each occurred.
+    /// The features by term, and in how many finished documents each occurred.
     pub(crate) fn terms(&self) -> &Terms {
         &self.known
     }
 
-    /// Gives the look-up table back, once no more documents come.
+    /// The features and frequencies by term, without the look-up table, once no more documents come.
     pub(crate) fn into_terms(self) -> Terms {
         self.known
     }
