@@ -4,22 +4,23 @@ use super::interval::{Bootstrap, Interval, wilson};
 use super::partition::{Contingency, Partition};
 use serde::{Deserialize, Serialize};
 
-/// B-cubed scores over a set of documents.
+/// B-cubed scores over a set of documents. A figure is `None` without documents. An interval is `None` as well with
+/// fewer than two groups of documents (see [`BCubed`]), or without resamples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BCubedScore {
     /// The denominator: documents that count.
     pub documents: u64,
     /// Mean over documents of the share of their result cluster that is of their truth cluster.
     pub precision: Option<f64>,
-    /// Interval of the precision.
+    /// Interval of 95 % of the precision.
     pub precision_interval: Option<Interval>,
     /// Mean over documents of the share of their truth cluster that is in their result cluster.
     pub recall: Option<f64>,
-    /// Interval of the recall.
+    /// Interval of 95 % of the recall.
     pub recall_interval: Option<Interval>,
-    /// Harmonic mean of the two means.
+    /// Harmonic mean of precision and recall.
     pub f1: Option<f64>,
-    /// Interval of F1.
+    /// Interval of 95 % of F1.
     pub f1_interval: Option<Interval>,
 }
 
@@ -52,7 +53,8 @@ fn ratios([documents, precision, recall]: Sums) -> [Option<f64>; 3] {
 }
 
 impl BCubed {
-    /// The scores of the clusterings in `table`; `groups` joins what is together in either.
+    /// The scores of the clusterings that `table` compares. `groups` is the clustering by the documents that are
+    /// together in truth or result, and `bootstrap` says how the intervals are made.
     pub fn new(table: &Contingency, groups: &Partition, bootstrap: &Bootstrap) -> Self {
         let mut by_group: Vec<(u32, Sums)> = Vec::new();
         let mut alone = 0u64;

@@ -1,4 +1,4 @@
-//! The records of a corpus: what they are called in results, by number.
+//! The names of the records of a corpus in results, by record number.
 
 use crate::corpus::{self, FileReading, Input, ReadOptions};
 use crate::display::counted;
@@ -7,9 +7,10 @@ use crate::error::{Error, Result};
 use crate::hash;
 use hashbrown::HashSet;
 
-/// Reads the corpus and gives the name of every record by its number: conversion records, or lines that
-/// are not blank, counted from 0 through the sorted files. A record that could not be read keeps its
-/// number and has an empty name. Beside them what reading each file came to.
+/// Reads the corpus and returns the name of every record, by record number. Records, such as WET records or the lines
+/// that are not blank, are counted from 0 through the sorted files. A record's name is its id; if it has none, or an
+/// earlier record has it already, the name is its file and its place there. A record that could not be read keeps its
+/// number and has an empty name. The second value says of each file how it was read.
 ///
 /// # Errors
 /// If there is no document.

@@ -1,4 +1,5 @@
-//! The difference of two texts, word by word: the edit distance and the changes, with bounded work.
+//! The difference of two texts, word by word: the number of words that are inserted or deleted, and the changes, with
+//! bounded work.
 
 use serde::{Deserialize, Serialize};
 use similar::algorithms::{Capture, Compact, Replace, myers};
@@ -6,32 +7,32 @@ use similar::{DiffOp, DiffTag, DiffableStr};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Words of either text that are compared; what follows is cut off, and so is what follows 64 times as many bytes.
+/// The most words of a text that are compared; the others are cut off.
 const MOST_WORDS: usize = 20_000;
 
-/// No more bytes than this for each word that is compared are looked at.
+/// The most bytes of a text that are read, for each word that may be compared.
 const MOST_BYTES_A_WORD: usize = 64;
 
-/// A run of words that both texts have, or that one of them has.
+/// The texts, of two, that have a run of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// In both texts.
+    /// Both texts have the words.
     Same,
-    /// In the first only.
+    /// The first text alone has the words.
     Deleted,
-    /// In the second only.
+    /// The second text alone has the words.
     Inserted,
 }
 
-/// Some words of one text that stand against some words of another.
+/// Some consecutive words of one text, and those of another that they are aligned with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// True if the words are the same; white space between them may differ.
     pub same: bool,
-    /// The words in the first text, in bytes; empty where it has none.
+    /// The bytes of the words in the first text, white space between them included; empty where it has none.
     pub a: Range<usize>,
-    /// The words in the second text.
+    /// The bytes of the words in the second text, likewise.
     pub b: Range<usize>,
 }
 
@@ -49,9 +50,9 @@ pub struct Alignment {
     /// Words deleted plus words inserted that lead from the first text to the second (the indel distance: a
     /// word replaced counts as two).
     pub distance: u64,
-    /// Words compared, of the first and of the second text.
+    /// The numbers of words compared, of the first and of the second text.
     pub words: (u64, u64),
-    /// True if a text was cut; the figures are then those of the beginnings.
+    /// True if a text was longer than is compared (20,000 words); the figures are then those of the beginnings.
     pub cut: bool,
 }
 
@@ -92,7 +93,7 @@ impl Alignment {
         Self { stretches, distance, words: (old.len() as u64, new.len() as u64), cut: old_cut || new_cut }
     }
 
-    /// The changes, in the order of the two texts.
+    /// The changes in the order of the two texts, which must be those that were aligned.
     pub fn runs(&self, a: &str, b: &str) -> Vec<WordRun> {
         let run = |change: Change, text: &str| WordRun { change, text: text.to_string() };
         let of = |stretch: &Stretch| {
@@ -106,17 +107,17 @@ impl Alignment {
     }
 }
 
-/// A run of words of one kind.
+/// A run of words that are in both texts, or in one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WordRun {
-    /// Where the words are.
+    /// The texts that have the words.
     pub change: Change,
-    /// The words as they stand in the text; those in both texts as in the first.
+    /// The words with the white space between them, as in the text that has them, or in the first of both.
     pub text: String,
 }
 
-/// Leaves `context` words of every long run that is in both texts, at each end that borders on a
-/// change, and "…" between.
+/// Shortens every long run that is in both texts: `context` words stay at each end that borders on a change, with "…"
+/// in place of the others.
 pub fn shortened(runs: &[WordRun], context: usize) -> Vec<WordRun> {
     let last = runs.len().saturating_sub(1);
     let shorten = |(i, run): (usize, &WordRun)| {
@@ -157,12 +158,12 @@ fn slices<'t>(text: &'t str, words: &[Range<usize>]) -> impl Iterator<Item = &'t
     words.iter().map(|word| &text[word.clone()])
 }
 
-/// Numbers that stand for words, which are compared over and over again.
+/// Numbers that stand for words, because numbers are compared faster.
 #[derive(Default)]
 pub struct Numbers<'t>(HashMap<&'t str, usize>);
 
 impl<'t> Numbers<'t> {
-    /// Numbers words; the same word has the same number.
+    /// The number of each of these words; equal words, of earlier calls too, have equal numbers.
     pub fn of(&mut self, words: impl Iterator<Item = &'t str>) -> Vec<usize> {
         let number = |word| {
             let next = self.0.len();
@@ -172,7 +173,8 @@ impl<'t> Numbers<'t> {
     }
 }
 
-/// The changes from the first of two lists to the second, by Myers' algorithm.
+/// The changes from the first of two lists of numbered words to the second, by Myers' algorithm. An operation covers
+/// ranges of indexes in both lists, and together they cover all.
 pub fn changes(old: &[usize], new: &[usize]) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), old, new);
     let Ok(()) = myers::diff(&mut found, old, 0..old.len(), new, 0..new.len());

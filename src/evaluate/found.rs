@@ -1,4 +1,5 @@
-//! The pairs and clusters of a result folder, to be judged.
+//! The pairs and clusters of a result folder, to be compared with a truth or sampled. A record number is the place of a
+//! document in the corpus, counted from 0.
 
 use super::partition::Partition;
 use crate::error::{Error, Result};
@@ -16,13 +17,13 @@ pub struct FoundPair {
     pub a: Document,
     /// The other record.
     pub b: Document,
-    /// Hamming distance, if the search had one.
+    /// Hamming distance in bits, if the result has it.
     pub distance: Option<u32>,
-    /// Similarity, if one was measured.
+    /// Similarity by the measure of the run, if the result has it.
     pub similarity: Option<f64>,
 }
 
-/// A result, by record number. A part that the run did not write is `None`.
+/// The pairs and clusters of a result, by record number. A part that the run did not write is `None`.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The pairs, each once, in ascending order.
@@ -31,7 +32,7 @@ pub struct Found {
     pub clusters: Option<Partition>,
 }
 
-/// The records of a corpus by name.
+/// The record numbers of a corpus by id.
 pub struct RecordNames<'a> {
     count: u32,
     /// `None`: more than one record has this id.
@@ -59,7 +60,8 @@ impl<'a> RecordNames<'a> {
         self.count
     }
 
-    /// The record of this id, if there is one. If there are several, the wrong and what would be right.
+    /// The record of this id; `None` if there is none. An error, if several records have the id, is two parts of a
+    /// message: the wrong value, and what is expected.
     pub(super) fn find(&self, id: &str) -> Result<Option<Document>, (String, &'static str)> {
         match self.by_id.get(id) {
             Some(None) => Err((format!("the id {id:?}"), "an id that only one record of the corpus has")),
@@ -74,9 +76,9 @@ impl<'a> RecordNames<'a> {
 pub struct ListedPairs {
     /// The ids that pairs name, in order of appearance; a document's number is its place here.
     pub ids: Vec<String>,
-    /// Pairs of different texts, each once, in ascending order.
+    /// Pairs of near-duplicates with different texts, each once, in ascending order.
     pub near: Vec<FoundPair>,
-    /// Pairs of one text, each once, in ascending order.
+    /// Pairs of exact duplicates, each once, in ascending order.
     pub copies: Vec<FoundPair>,
 }
 
@@ -138,8 +140,7 @@ impl Found {
     }
 }
 
-/// Pairs in any order as a result has them: in ascending order, without twins and pairs of a record with
-/// itself.
+/// Sorts pairs: the lesser record first in each, the pairs ascending, each once. Pairs of a record with itself go.
 pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
     for pair in &mut pairs {
         (pair.a, pair.b) = (pair.a.min(pair.b), pair.a.max(pair.b));

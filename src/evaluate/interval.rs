@@ -5,7 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-/// The 97.5 % point of the normal distribution: intervals are two-sided, 95 %.
+/// The 97.5 % quantile of the normal distribution: intervals are two-sided, of 95 %.
 pub const Z95: f64 = 1.959_963_984_540_054;
 
 /// An interval that covers the true value in 95 of 100 samples, as nearly as its method can.
@@ -62,13 +62,13 @@ pub fn clustered(units: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Inte
     wilson(p * effective, effective)
 }
 
-/// Parameters of a bootstrap.
+/// Parameters of a bootstrap, which makes intervals by drawing the data anew many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bootstrap {
     /// Number of resamples; 0 turns the bootstrap off.
     pub resamples: u32,
-    /// Seed of the resampling.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
@@ -82,8 +82,8 @@ impl Default for Bootstrap {
 const MOST_UNITS: usize = 20_000;
 
 impl Bootstrap {
-    /// Percentile intervals of several statistics of the same resamples (Efron 1979; resampling whole
-    /// clusters: Field and Welsh 2007).
+    /// The intervals, one for each of `S` statistics, from the same resamples (percentile bootstrap, Efron 1979;
+    /// resampling whole clusters: Field and Welsh 2007).
     ///
     /// `units` are the clusters, each with `K` totals. A resample draws as many units as there are, with
     /// replacement, and adds their totals up; `statistic(totals)` gives `S` values, `None` where one has
@@ -93,7 +93,7 @@ impl Bootstrap {
     /// With more than 20,000 units, these are first put together at random into 20,000 groups (random groups:
     /// Wolter 2007, chapter 2), which leaves the variance as it is and bounds the work.
     ///
-    /// `None` with fewer than two units: from one cluster nothing can be said about another.
+    /// All are `None` with fewer than two units, for one cluster says nothing about another, or without resamples.
     pub fn intervals<const K: usize, const S: usize>(
         &self,
         units: &[[f64; K]],

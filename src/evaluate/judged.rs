@@ -22,14 +22,15 @@ use std::io::Write;
 use std::path::Path;
 use std::{cmp, fmt};
 
-/// Into which bands pairs are put.
+/// The bands into which found pairs are put, by distance or by similarity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bands {
     /// A band for every Hamming distance.
     #[default]
     Distance,
-    /// Bands of similarity, cut at these values, ascending; a value belongs to the band above it.
+    /// Bands of similarity, cut at these ascending values. A pair whose similarity is such a value is in the band above
+    /// it.
     Similarity(Vec<f64>),
 }
 
@@ -63,44 +64,44 @@ impl Bands {
     }
 }
 
-/// A band of found pairs.
+/// A band of found pairs, and how many of its pairs are in the sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stratum {
-    /// The name.
+    /// The name of the band, such as `distance 3`.
     pub name: String,
     /// Pairs found in this band.
     pub pairs: u64,
-    /// Of these, in the sample.
+    /// Pairs of the band that are in the sample.
     pub sampled: u64,
 }
 
-/// A pair to judge.
+/// A pair for a person to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampledPair {
-    /// The pair.
+    /// The found pair.
     pub pair: FoundPair,
     /// Its band, by place in [`ReviewSample::strata`].
     pub stratum: usize,
-    /// For how many found pairs it stands: pairs / sampled of its band, the inverse of the probability of
-    /// being drawn (Horvitz and Thompson 1952).
+    /// The number of found pairs for which this one stands: pairs / sampled of its band, the inverse of the probability
+    /// of being drawn (Horvitz and Thompson 1952).
     pub weight: f64,
 }
 
-/// A sample for review.
+/// A sample of found pairs, for a person to judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReviewSample {
-    /// The bands that have pairs, nearest first.
+    /// The bands that have pairs, by ascending distance or similarity. The pairs without the measure are a last band.
     pub strata: Vec<Stratum>,
-    /// The pairs, in random order: whoever stops early has judged a random part of every band.
+    /// The pairs in random order: a person who stops early has judged a random part of every band.
     pub pairs: Vec<SampledPair>,
 }
 
 impl ReviewSample {
-    /// Draws a sample of the pairs, `ids[i]` being the id of record i.
+    /// Draws a sample of `size` of the pairs, or of all if there are fewer. `ids[i]` is the id of record i.
     ///
-    /// Every band gets the same number, as far as it has pairs. Within a band the pairs with the lowest hash of (seed,
-    /// both ids) are taken. This is a simple random sample without replacement, it depends on nothing but the band's
-    /// pairs and the seed, and it is part of the larger sample of the same seed.
+    /// Every band gets the same share of `size`, as far as it has pairs. Within a band the pairs with the lowest hash
+    /// of (seed, both ids) are taken. This is a simple random sample without replacement, it depends on nothing but the
+    /// band's pairs and the seed, and it is part of the larger sample of the same seed.
     ///
     /// # Errors
     /// If the size is below the number of bands, if cuts do not ascend, or if a pair names a record without
@@ -143,8 +144,8 @@ impl ReviewSample {
         Ok(Self { strata, pairs: drawn.into_iter().map(|d| d.1).collect() })
     }
 
-    /// Writes the sample as CSV with an empty `label`, to be filled in and read by [`read_judgements`]; it
-    /// can be read as a truth as well.
+    /// Writes the sample as CSV with an empty column `label`. A person fills it in, and [`read_judgements`] reads it;
+    /// it can be read as a truth as well. `ids` are those of [`draw`](Self::draw).
     ///
     /// # Errors
     /// If writing fails (`path` is named in the error), or if `ids` lacks a record of the sample.
@@ -178,7 +179,7 @@ impl ReviewSample {
     }
 }
 
-/// A random number that belongs to a pair of ids, whichever comes first.
+/// A random number that follows from the seed and a pair of ids, in either order.
 fn key(seed: u64, a: &str, b: &str) -> u64 {
     let (a, b) = (hash::feature(a.as_bytes()), hash::feature(b.as_bytes()));
     let mut bytes = [0; 24];
@@ -188,8 +189,8 @@ fn key(seed: u64, a: &str, b: &str) -> u64 {
     hash::feature(&bytes)
 }
 
-/// Shares `total` out: every stratum the same, none more than its size; what small ones
-/// leave goes to larger ones.
+/// Shares `total` out to bands of these sizes: each gets the same, but none more than its size. What small bands leave
+/// goes to larger ones.
 fn allocate(total: usize, sizes: &[usize]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&i| (sizes[i], cmp::Reverse(i)));
@@ -204,23 +205,24 @@ fn allocate(total: usize, sizes: &[usize]) -> Vec<usize> {
 /// The judgements on the sample of one band.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StratumJudgements {
-    /// The name.
+    /// The name of the band.
     pub name: String,
     /// Pairs found in this band.
     pub pairs: u64,
-    /// Sampled pairs judged to be duplicates.
+    /// Sampled pairs judged to be near-duplicates.
     pub right: u64,
-    /// Sampled pairs judged to be none.
+    /// Sampled pairs judged to be distinct.
     pub wrong: u64,
     /// Sampled pairs without a judgement, or judged unknown.
     pub unknown: u64,
 }
 
-/// Reads a sample with labels filled in: columns `stratum`, `stratum_pairs`, `label` (see
-/// [`PairLabel::of_label`]). With `listed`, it must be a sample of these pairs, named by `a_id` and `b_id`.
+/// Reads a sample whose labels are filled in: columns `stratum` (the band), `stratum_pairs` and `label`, which
+/// [`PairLabel::of_label`] reads with `min_label`. Returns the judgements band by band, by name. With `listed`, the
+/// pairs `a_id` and `b_id` must be a sample of its near pairs.
 ///
 /// # Errors
-/// If a row is broken, a band has two sizes, or more rows than pairs; if it is no sample of `listed`.
+/// If a row is broken, if a band has two sizes or more rows than pairs, or if the file is not a sample of `listed`.
 pub fn read_judgements(
     path: &Path,
     min_label: f64,
@@ -283,10 +285,10 @@ pub fn read_judgements(
     Ok(strata.into_values().collect())
 }
 
-/// The first columns of judgements, by which a table of them is known.
+/// The first columns of a table of judgements, by which such a table is known.
 pub(crate) const COLUMNS: [&str; 4] = ["a_id", "b_id", "stratum", "stratum_pairs"];
 
-/// Checks judgements, as the document of a review saves them.
+/// Checks a table of judgements, as the page of a review saves it. Broken rows are problems in the result, not errors.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("table of judged pairs");
     let strata = match read_judgements(path, 1.0, None) {
@@ -333,12 +335,12 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
 /// Precision of one band.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StratumPrecision {
-    /// The judgements.
+    /// The judgements of the band.
     pub judgements: StratumJudgements,
-    /// right / (right + wrong).
+    /// right / (right + wrong); `None` without judgements.
     pub precision: Option<f64>,
-    /// Its interval, for the pairs of the band: as that of the whole estimate. No wider than the precision
-    /// itself where every pair was judged.
+    /// The interval of the precision, for the pairs of the band, made like that of [`PrecisionEstimate`]. Both ends are
+    /// the precision where every pair was judged.
     pub interval: Option<Interval>,
 }
 
@@ -347,18 +349,18 @@ pub struct StratumPrecision {
 pub struct PrecisionEstimate {
     /// Pairs found, in all bands.
     pub pairs: u64,
-    /// Of these, in bands with a judgement: what the estimate is about.
+    /// Pairs found in bands with a judgement: the estimate is about these.
     pub covered: u64,
-    /// Σ over bands of (pairs of the band / covered) · (right / judged of the band).
+    /// Σ over bands of (pairs of the band / covered) · (right / judged of the band); `None` without judgements.
     pub precision: Option<f64>,
-    /// Its interval, for the covered pairs.
+    /// The interval of the precision, for the covered pairs.
     pub interval: Option<Interval>,
     /// The interval for all pairs: pairs of bands without a judgement may all be wrong or all be right.
     pub interval_of_all: Option<Interval>,
     /// Judgements that a simple random sample would have needed for an interval of this width; `None` if
     /// every pair that the estimate is about was judged, which leaves no error of sampling.
     pub effective_judgements: Option<f64>,
-    /// Band by band.
+    /// The precision of each band.
     pub strata: Vec<StratumPrecision>,
 }
 

@@ -1,7 +1,11 @@
 //! The quality of a result: compared with a truth, or, without one, by a sample that a person judges.
 //!
-//! Each metric stands in its own file with its formula. Every figure comes with the counts it was made of,
-//! its denominator and an interval; a precision, a recall and an F1 are never one another.
+//! A *truth* says which pairs of documents are near-duplicates, or which clusters they form. A *result* is the pairs
+//! and clusters that a run found. Both name a document by its record number, its place in the corpus, counted from 0
+//! through the sorted files.
+//!
+//! Each metric stands in its own file with its formula. Every figure comes with the counts it was made of, its
+//! denominator and an interval of 95 %.
 
 pub mod bcubed;
 pub mod corpus;
@@ -30,21 +34,21 @@ use truth::{Judged, PairLabel, Scope, Truth, TruthCounts, TruthFile};
 /// The sets over which a comparison was made: every figure is relative to these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Denominators {
-    /// Documents of the corpus.
+    /// All documents of the corpus.
     pub corpus: u64,
-    /// Documents whose pairs count: with labelled pairs, those of a pair that is listed as duplicate or
-    /// distinct.
+    /// Documents whose pairs count, by the scope: with [`Scope::LabelledPairs`], those of a pair that is listed as
+    /// duplicate or distinct.
     pub documents: u64,
-    /// About which pairs the truth speaks.
+    /// The pairs about which the truth speaks.
     pub scope: Scope,
-    /// From what on a pair counts as duplicate, in words.
+    /// The rule by which a pair counts as duplicate, in words.
     pub rule: String,
     /// Pairs of documents that count and are duplicates by the truth.
     pub duplicates: u64,
     /// Pairs that the truth says are distinct one by one. For other scopes than labelled pairs, unlisted
     /// pairs are distinct as well.
     pub listed_distinct: u64,
-    /// Pairs that the truth lists without knowing; ignored wherever they are found.
+    /// Pairs that the truth lists as unknown; they are ignored where the result has them.
     pub listed_unknown: u64,
     /// The counts of reading the truth.
     pub truth: TruthCounts,
@@ -53,7 +57,7 @@ pub struct Denominators {
 /// The counts of a result's pairs before they were scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundCounts {
-    /// Pairs of the result.
+    /// Pairs that the result lists.
     pub listed: u64,
     /// Of these, ignored because the truth does not speak about them: a document that does not count, or an
     /// unlisted pair where only listed ones count.
@@ -74,15 +78,16 @@ pub struct ClusterScore {
 /// The quality of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// Over what.
+    /// The sets over which the figures are.
     pub denominators: Denominators,
-    /// The counts of the result's pairs.
+    /// The counts of the result's pairs. `None` if it has no list of pairs.
     pub found: Option<FoundCounts>,
-    /// The pairs that the result lists. `None` if it lists none because it has no list.
+    /// The score of the pairs that the result lists. `None` if it has no list of pairs.
     pub pairs: Option<PairScore>,
-    /// The pairs that are in one cluster of the result.
+    /// The score of the pairs that are in one cluster of the result. `None` if it has neither clusters nor pairs.
     pub cluster_pairs: Option<PairScore>,
-    /// The clusters of the result. `None` where the truth judges single pairs only.
+    /// The scores of the clusters of the result. `None` as for `cluster_pairs`, and where the truth judges single pairs
+    /// only.
     pub clusters: Option<ClusterScore>,
     /// The parameters of the bootstrap.
     pub bootstrap: Bootstrap,
@@ -101,13 +106,13 @@ const LISTS_REMOVALS: &str = "pairs.csv lists the pairs by which documents are r
 
 /// Compares a result with a truth about a corpus of `records` documents.
 ///
-/// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against
-/// the result. If the result has no clusters, those that follow from its pairs are judged; if the truth has
-/// pairs, its clusters are those that follow from its duplicates.
+/// Pairs of the result that the truth does not know about are ignored, and counted in [`FoundCounts`]. If the result
+/// has no clusters, those that follow from its pairs are scored. If the truth has pairs, its clusters are those that
+/// follow from its duplicates.
 ///
 /// # Errors
-/// If a clustering of truth or result is not of `records` documents, if a pair names a document beyond, or if
-/// a truth of clusters is said to speak about labelled pairs.
+/// If a clustering of truth or result is not of `records` documents, if a pair has a record number of `records` or
+/// more, or if a truth of clusters has the scope [`Scope::LabelledPairs`].
 pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Bootstrap) -> Result<Evaluation> {
     check(truth, found, records)?;
     let mut notes = Vec::new();
@@ -233,7 +238,8 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
 }
 
 impl Evaluation {
-    /// Leaves of the pairs listed their precision, where a result lists those by which documents are removed.
+    /// Withdraws the recall and F1 of the listed pairs, and adds a note that says so. It is for a result that lists
+    /// only the pairs by which documents are removed.
     pub(crate) fn keep_precision_of_removals(&mut self) {
         self.pairs.iter_mut().for_each(PairScore::withdraw_recall);
         self.notes.push(LISTS_REMOVALS.to_string());

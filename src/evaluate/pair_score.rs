@@ -6,7 +6,7 @@ use crate::id::{Document, Id};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-/// Which pairs of documents 0..n are related.
+/// A relation of documents 0..n: the pairs that are near-duplicates by a truth, or by a result.
 pub enum Relation<'a> {
     /// These, each once, with a < b, in ascending order.
     Pairs(&'a [(Document, Document)]),
@@ -15,7 +15,7 @@ pub enum Relation<'a> {
 }
 
 impl Relation<'_> {
-    /// Pairs that connect what the relation relates, not all of them.
+    /// Enough pairs of the relation to connect all documents that it connects.
     fn joins(&self) -> Box<dyn Iterator<Item = (Document, Document)> + '_> {
         match self {
             Self::Pairs(pairs) => Box::new(pairs.iter().copied()),
@@ -23,7 +23,7 @@ impl Relation<'_> {
         }
     }
 
-    /// Number of pairs in every group, added to `totals` by group label.
+    /// Calls `add` with labels of groups and numbers of pairs, whose sum for a label is the pairs of that group.
     fn count(&self, groups: &Partition, mut add: impl FnMut(u32, u64)) {
         match self {
             Self::Pairs(pairs) => pairs.iter().for_each(|p| add(groups.labels()[p.0.index()], 1)),
@@ -89,16 +89,16 @@ fn count(
     counts.into_iter().map(|c| c.1).collect()
 }
 
-/// A proportion of pairs.
+/// A proportion of pairs: a precision or a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// numerator / denominator; `None` if the denominator is 0.
     pub value: Option<f64>,
-    /// Pairs that have it.
+    /// Pairs in both the truth and the result (TP).
     pub numerator: u64,
-    /// Pairs that could.
+    /// Pairs of the result, for a precision, or of the truth, for a recall.
     pub denominator: u64,
-    /// The interval to quote: [`interval::clustered`], over groups of documents that hang together.
+    /// The interval to quote: [`interval::clustered`] over groups of documents that pairs of truth or result connect.
     pub interval: Option<Interval>,
     /// Wilson's interval as if pairs were independent: too narrow where clusters are large.
     pub interval_if_independent: Option<Interval>,
@@ -109,8 +109,8 @@ pub struct Share {
 pub struct F1 {
     /// 2·TP / (2·TP + FP + FN), the harmonic mean of precision and recall; `None` if there is no pair at all.
     pub value: Option<f64>,
-    /// Percentile bootstrap over groups of documents that hang together; where every group has the same F1
-    /// (and the bootstrap no width), [`interval::clustered`] on the formula above.
+    /// The percentile bootstrap over groups of documents that pairs of truth or result connect. Where every group has
+    /// the same F1 (and the bootstrap no width), it is [`interval::clustered`] on the formula above.
     pub interval: Option<Interval>,
 }
 
@@ -119,18 +119,18 @@ pub struct F1 {
 pub struct PairScore {
     /// Pairs of the result that are pairs of the truth (TP).
     pub true_positives: u64,
-    /// Pairs of the result that are not (FP).
+    /// Pairs of the result that are not pairs of the truth (FP).
     pub false_positives: u64,
     /// Pairs of the truth that the result lacks (FN).
     pub false_negatives: u64,
-    /// Groups of documents joined by pairs of truth or result: what the intervals resample,
-    /// and their real sample size.
+    /// Groups of documents that pairs of truth or result connect. The intervals resample groups, so their number is the
+    /// real sample size.
     pub groups: u64,
     /// TP / (TP + FP).
     pub precision: Share,
     /// TP / (TP + FN).
     pub recall: Share,
-    /// Harmonic mean of the two.
+    /// The harmonic mean of precision and recall.
     pub f1: F1,
 }
 
@@ -185,14 +185,14 @@ impl PairScore {
         }
     }
 
-    /// Takes precision and F1 back, where no pair could have been wrong. The counts stay.
+    /// Sets precision and F1 to `None`, where no pair could have been wrong. The counts stay.
     pub(super) fn withdraw_precision(&mut self) {
         self.precision =
             Share { value: None, interval: None, interval_if_independent: None, ..self.precision };
         self.f1 = F1 { value: None, interval: None };
     }
 
-    /// Takes recall and F1 back, where a result lists only some of its pairs. The counts stay.
+    /// Sets recall and F1 to `None`, where a result lists only some of its pairs. The counts stay.
     pub(crate) fn withdraw_recall(&mut self) {
         self.recall = Share { value: None, interval: None, interval_if_independent: None, ..self.recall };
         self.f1 = F1 { value: None, interval: None };

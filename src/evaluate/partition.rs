@@ -1,4 +1,4 @@
-//! A clustering as labels, the classes that pairs make, and two clusterings laid over each other.
+//! A clustering as a label for each document, the clustering that follows from pairs, and the comparison of two.
 
 use crate::clusters;
 use crate::id::{Document, Id};
@@ -13,7 +13,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// `documents` clusters of one.
+    /// `documents` clusters of one document each.
     pub fn singletons(documents: u32) -> Self {
         Self { labels: (0..documents).collect() }
     }
@@ -27,7 +27,7 @@ impl Partition {
         Self { labels: (0..documents).map(|document| joined.find(Document(document)).number()).collect() }
     }
 
-    /// The clustering in which documents of one key are together.
+    /// The clustering in which documents of one key are together. The i-th key is that of document i.
     pub fn from_keys<K: std::hash::Hash + Eq>(keys: impl IntoIterator<Item = K>) -> Self {
         let mut first: HashMap<K, u32> = HashMap::new();
         Self { labels: keys.into_iter().zip(0..).map(|(key, i)| *first.entry(key).or_insert(i)).collect() }
@@ -38,7 +38,7 @@ impl Partition {
         &self.labels
     }
 
-    /// Every document with the smallest of its cluster.
+    /// Every document, paired with the smallest document of its cluster.
     pub fn joins(&self) -> impl Iterator<Item = (Document, Document)> {
         Document::all(self.labels.len()).zip(self.labels.iter().copied().map(Document))
     }
@@ -48,7 +48,7 @@ impl Partition {
         self.labels[a.index()] == self.labels[b.index()]
     }
 
-    /// The number of documents under each label; 0 for a document that is no label.
+    /// The number of documents of each cluster, by its label. It is 0 at a document that is not a label.
     pub fn sizes(&self) -> Vec<u32> {
         let mut sizes = vec![0; self.labels.len()];
         for &label in &self.labels {
@@ -58,8 +58,8 @@ impl Partition {
     }
 }
 
-/// Two clusterings of the same documents laid over each other: how many documents are in cluster t of the
-/// truth and in cluster f of the result. Only cells with documents are held, in ascending order of (t, f).
+/// The contingency table of two clusterings of the same documents: a cell (t, f) is the number of documents that are in
+/// cluster t of the truth and in cluster f of the result. Only cells with documents are held, in ascending order.
 #[derive(Clone, Debug)]
 pub struct Contingency {
     /// (cluster of the truth, cluster of the result, documents in both).
@@ -71,7 +71,7 @@ pub struct Contingency {
 }
 
 impl Contingency {
-    /// Lays `found` over `truth`.
+    /// The table of a truth and a result, `found`.
     ///
     /// # Panics
     /// If the two are not clusterings of equally many documents.
@@ -84,7 +84,7 @@ impl Contingency {
         Self { cells: cells.collect(), truth: truth.sizes(), found: found.sizes() }
     }
 
-    /// Number of documents.
+    /// The number of documents of each clustering.
     pub fn documents(&self) -> u64 {
         self.truth.len() as u64
     }

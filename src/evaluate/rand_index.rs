@@ -3,21 +3,21 @@
 use super::partition::{Contingency, pairs_of};
 use serde::{Deserialize, Serialize};
 
-/// Rand index, bare and adjusted, with the counts behind them.
+/// The Rand index, bare and adjusted, with the counts behind both.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandIndex {
     /// Documents compared.
     pub documents: u64,
-    /// All pairs of them: the denominator of the bare index.
+    /// All pairs of these documents: the denominator of the bare index.
     pub pairs: u64,
-    /// Pairs together in both clusterings.
+    /// Pairs that are in one cluster of the truth and in one of the result.
     pub together_in_both: u64,
-    /// Pairs together in the truth.
+    /// Pairs that are in one cluster of the truth.
     pub together_in_truth: u64,
-    /// Pairs together in the result.
+    /// Pairs that are in one cluster of the result.
     pub together_in_result: u64,
-    /// Share of pairs on which both agree (Rand 1971). Near 1 for any two clusterings into small clusters,
-    /// because nearly all pairs are apart in both: a figure to distrust on web pages.
+    /// The bare index: the share of pairs on which both agree (Rand 1971). Near 1 for any two clusterings into small
+    /// clusters, because nearly all pairs are apart in both: a figure to distrust on web pages.
     pub rand: Option<f64>,
     /// The adjusted index (Hubert and Arabie 1985): 1 for equal clusterings, 0 on average by
     /// chance, below 0 for worse.
@@ -25,8 +25,8 @@ pub struct RandIndex {
 }
 
 impl RandIndex {
-    /// Both indices. Let S = Σ C(n_tf, 2) over the cells, T and F the same sums over the clusters of truth and result,
-    /// and N = C(n, 2). Then:
+    /// Both indices of the clusterings that `table` compares. Let S = Σ C(n_tf, 2) over the cells, T and F the same
+    /// sums over the clusters of truth and result, and N = C(n, 2). Then:
     ///
     /// - adjusted = (S − T·F/N) / ((T + F)/2 − T·F/N),
     /// - bare = (N + 2S − T − F) / N.

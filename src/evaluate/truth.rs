@@ -1,4 +1,5 @@
-//! The truth: judged pairs or clusters, read from CSV.
+//! The truth: judged pairs or clusters of documents, read from CSV. Documents go by their record numbers, their places
+//! in the corpus, counted from 0.
 
 use super::found::RecordNames;
 use super::partition::Partition;
@@ -15,9 +16,9 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PairLabel {
-    /// Near-duplicates.
+    /// The documents are near-duplicates.
     Duplicate,
-    /// No near-duplicates.
+    /// The documents are not near-duplicates.
     Distinct,
     /// The judge could not tell, or judges disagree: the pair counts neither for nor against a result.
     Unknown,
@@ -40,10 +41,10 @@ impl PairLabel {
     }
 }
 
-/// The labels, for errors.
+/// The labels that there may be, for messages of errors.
 pub(super) const LABELS: &str = "a number, duplicate, distinct or unknown";
 
-/// About which pairs a truth speaks: the denominator of every figure.
+/// The pairs about which a truth speaks. Every figure is of these pairs alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -56,11 +57,11 @@ pub enum Scope {
     LabelledPairs,
 }
 
-/// The scopes of a truth of clusters, for errors.
+/// The scopes that a truth of clusters may have, for messages of errors.
 pub(super) const SCOPE_OF_CLUSTERS: &str = "corpus or labelled-documents, for a truth of clusters";
 
 impl Scope {
-    /// The command line's spelling.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Corpus => "corpus",
@@ -87,7 +88,7 @@ impl FromStr for Scope {
     }
 }
 
-/// A pair and what is known about it, by record number.
+/// A pair of documents, by record number, and its judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Judged {
     /// The lower record number.
@@ -98,12 +99,12 @@ pub struct Judged {
     pub judgement: PairLabel,
 }
 
-/// The truth.
+/// The judged pairs of a truth, or its clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// Pairs, each once, in ascending order.
     Pairs(Vec<Judged>),
-    /// Clusters, and the records that they name, ascending.
+    /// Clusters, and the records that are in them.
     Clusters {
         /// The clustering; records that the truth does not name are alone.
         clusters: Partition,
@@ -121,7 +122,7 @@ pub struct TruthParams {
     pub min_score: Option<f64>,
     /// A pair with a numeric label is a duplicate from this label on.
     pub min_label: f64,
-    /// About which pairs the truth speaks. By default: labelled pairs for pairs with a label, labelled
+    /// The pairs about which the truth speaks. If this is `None`, it is labelled pairs for pairs with a label, labelled
     /// documents for clusters, the whole corpus for pairs with a score or nothing.
     pub scope: Option<Scope>,
 }
@@ -145,32 +146,32 @@ pub struct TruthCounts {
     pub self_pairs: u64,
     /// Rows that repeat a pair, or a record of a cluster.
     pub repeats: u64,
-    /// Pairs judged both ways, taken as unknown; for clusters, records named in more than one:
-    /// these clusters are joined.
+    /// Pairs judged both ways, which are taken as unknown. For clusters, records named in more than one, whose clusters
+    /// are joined.
     pub conflicts: u64,
-    /// The lowest score of any row: a truth that was cut there knows nothing about pairs below.
+    /// The lowest score of any row, `None` without scores. A truth that was cut there knows nothing about pairs below.
     pub lowest_score: Option<f64>,
 }
 
-/// A truth with its scope and what was met on reading it.
+/// A truth as it was read from a file, with its scope and counts.
 #[derive(Clone, Debug)]
 pub struct TruthFile {
-    /// The truth.
+    /// The judged pairs or the clusters.
     pub truth: Truth,
-    /// About which pairs it speaks.
+    /// The pairs about which the truth speaks.
     pub scope: Scope,
     /// The counts of reading.
     pub counts: TruthCounts,
-    /// The score from which on a pair counts as duplicate, see [`TruthParams::min_score`].
+    /// The score from which on a pair counts as duplicate ([`TruthParams::min_score`]), `None` for clusters.
     pub min_score: Option<f64>,
-    /// From what on a pair counts as duplicate.
+    /// The rule by which a pair counts as duplicate.
     pub rule: Rule,
 }
 
 /// The rule by which a truth counts a pair as duplicate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// The pair's label is a number of at least this, or says so.
+    /// The pair's label is `duplicate`, or a number of at least this.
     Label(f64),
     /// The pair's score is at least this.
     Score(f64),
@@ -211,7 +212,8 @@ impl TruthFile {
     /// Other columns are ignored.
     ///
     /// # Errors
-    /// If the header is another, a row is broken, or no row names records of the corpus.
+    /// If the header is another, if a row is broken, if no row names records of the corpus, or if a least score is
+    /// given for a truth without scores.
     pub fn read(path: &Path, records: &RecordNames<'_>, params: &TruthParams) -> Result<Self> {
         if let Some(least) = params.min_score.filter(|least| !least.is_finite()) {
             return Err(Error::parameter("min-score", least, "a number"));
@@ -258,7 +260,7 @@ struct TruthTable<'a> {
 }
 
 impl TruthTable<'_> {
-    /// The record of a name in a line; none if the corpus does not have it.
+    /// The record that a name in a line means; `None` if the corpus does not have it.
     fn resolve(&self, line: u64, name: &str) -> Result<Option<Document>> {
         match self.naming {
             Naming::Number => match name.parse::<u64>() {

@@ -11,7 +11,7 @@ use libdeflate_sys::{
     libdeflate_result_LIBDEFLATE_SUCCESS,
 };
 
-/// The state libdeflate needs to inflate; made once and used for any number of members.
+/// The state that libdeflate needs to inflate. It is made once and used for any number of members, one at a time.
 #[derive(Debug)]
 pub struct Inflater(NonNull<libdeflate_decompressor>);
 
@@ -24,14 +24,14 @@ pub struct Inflated {
     pub produced: usize,
 }
 
-/// Why a member was not inflated.
+/// The reason why a member was not inflated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InflateError {
     /// No member, a corrupt one, or one that goes on after the end of the input.
     /// libdeflate cannot tell them apart.
     #[error("the gzip member is corrupt or cut off")]
     BadData,
-    /// The output is too small. What was written to it is not to be used.
+    /// The output is too small. The bytes that were written to it must not be used.
     #[error("the output is too small for the gzip member")]
     InsufficientSpace,
 }
@@ -44,7 +44,7 @@ impl Inflater {
     /// Allocates the state, about 12 KiB.
     ///
     /// # Panics
-    /// When memory is exhausted, as any allocation.
+    /// If memory is exhausted.
     pub fn new() -> Self {
         // SAFETY: the call has no preconditions; null, its sign of failure, is refused below.
         let state = unsafe { libdeflate_alloc_decompressor() };
@@ -54,7 +54,7 @@ impl Inflater {
     /// Inflates the gzip member at the start of `input` to the start of `output` and
     /// checks its CRC and length.
     ///
-    /// Bytes of `input` behind the member are ignored.
+    /// Bytes of `input` behind the member are ignored, and `output` may be longer than the result.
     pub fn gzip_member(&mut self, input: &[u8], output: &mut [u8]) -> Result<Inflated, InflateError> {
         let (mut consumed, mut produced) = (0usize, 0usize);
         // SAFETY: the state is alive and used by nobody else. Both slices are valid for the

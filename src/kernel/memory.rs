@@ -1,8 +1,8 @@
-//! Memory that was freed and that the allocator keeps.
+//! Memory that the program freed and that the allocator keeps.
 
-/// Gives memory that was freed back to the system, where the allocator says how; otherwise it stays with the process,
-/// for what is allocated later. From now on what is large goes back as soon as it is freed: glibc, once it has seen
-/// large pieces go, puts later ones among the small ones, where they leave gaps.
+/// Gives freed memory back to the operating system, if the allocator is glibc's; others keep it for later allocations.
+/// Pieces of 1 MiB or more that are allocated after the call go back as soon as they are freed. Without that, glibc
+/// puts large pieces among the small ones once it has seen large ones go, and they leave gaps there.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
