@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// fewer than two groups of documents (see [`BCubed`]), or without resamples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BCubedScore {
-    /// The denominator: documents that count.
+    /// The number of documents of the set: the denominator of precision and recall.
     pub documents: u64,
     /// Mean over documents of the share of their result cluster that is of their truth cluster.
     pub precision: Option<f64>,
@@ -27,10 +27,11 @@ pub struct BCubedScore {
 /// B-cubed (Bagga and Baldwin 1998; named so in Amigó and others 2009), over two sets of documents.
 ///
 /// For a document d with truth cluster t(d) and result cluster f(d): precision(d) = |t(d) ∩ f(d)| / |f(d)|,
-/// recall(d) = |t(d) ∩ f(d)| / |t(d)|; d itself is in all of them. Intervals: percentile bootstrap over
-/// groups of documents that hang together in truth or result; documents that are alone in both are not
-/// resampled. Where all resamples agree (all groups are right), Wilson's interval at (Σ n)² / Σ n² trials, n
-/// being the documents of a group: each group stands or falls as one.
+/// recall(d) = |t(d) ∩ f(d)| / |t(d)|; d itself is in all of them.
+///
+/// Intervals are a percentile bootstrap over groups of documents that clusters of truth or result connect. Documents
+/// that are alone in both are not resampled. Where all resamples agree (all groups are right), intervals are Wilson's.
+/// The trials are then (Σ n)² / Σ n² for groups of n documents, as if each group were right or wrong as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BCubed {
     /// Over all documents. Documents that are alone in both count as right, so it is near 1

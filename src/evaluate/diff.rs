@@ -36,8 +36,8 @@ pub struct Stretch {
     pub b: Range<usize>,
 }
 
-/// Two texts side by side, in words, as Unicode parts them (UAX #29): punctuation marks are words too,
-/// and so is every character of a script without spaces; white space is not.
+/// Two texts side by side, in words as Unicode parts them (UAX #29). Punctuation marks are words too, and so is every
+/// character of a script without spaces; white space is not.
 ///
 /// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate. On texts
 /// with little in common it takes a good path, not always the shortest, so that the work is about

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// A pair that a run found.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FoundPair {
-    /// The record that comes first in the corpus, by number from 0.
+    /// The document of the lesser number: its record number, or its place in [`ListedPairs::ids`].
     pub a: Document,
-    /// The other record.
+    /// The document of the greater number.
     pub b: Document,
     /// Hamming distance in bits, if the result has it.
     pub distance: Option<u32>,

@@ -38,8 +38,9 @@ pub fn wilson(successes: f64, trials: f64) -> Option<Interval> {
     })
 }
 
-/// The interval of a share Σxᵢ / Σnᵢ whose trials come in clusters: xᵢ successes of nᵢ trials in cluster i,
-/// whole clusters independent, trials of one cluster not (a cluster of m copies gives m(m−1)/2 pairs).
+/// The interval of a share Σxᵢ / Σnᵢ whose trials come in clusters. `units` gives (xᵢ, nᵢ): xᵢ successes of nᵢ trials
+/// in cluster i. Clusters are independent of each other, and the trials of one are not: m near-duplicates give m(m−1)/2
+/// pairs.
 ///
 /// Wilson's interval at an effective number of trials (Korn and Graubard 1998, with Wilson's in place of the exact
 /// interval) has n* = p(1−p) / v trials. Here v = k/(k−1) · Σ(xᵢ − p·nᵢ)² / (Σnᵢ)² is the linearised variance of a

@@ -100,8 +100,8 @@ impl ReviewSample {
     /// Draws a sample of `size` of the pairs, or of all if there are fewer. `ids[i]` is the id of record i.
     ///
     /// Every band gets the same share of `size`, as far as it has pairs. Within a band the pairs with the lowest hash
-    /// of (seed, both ids) are taken. This is a simple random sample without replacement, it depends on nothing but the
-    /// band's pairs and the seed, and it is part of the larger sample of the same seed.
+    /// of (seed, both ids) are taken. This is a simple random sample without replacement. It depends on the band's
+    /// pairs and the seed alone, and is part of the larger sample of the same seed.
     ///
     /// # Errors
     /// If the size is below the number of bands, if cuts do not ascend, or if a pair names a record without
@@ -357,8 +357,8 @@ pub struct PrecisionEstimate {
     pub interval: Option<Interval>,
     /// The interval for all pairs: pairs of bands without a judgement may all be wrong or all be right.
     pub interval_of_all: Option<Interval>,
-    /// Judgements that a simple random sample would have needed for an interval of this width; `None` if
-    /// every pair that the estimate is about was judged, which leaves no error of sampling.
+    /// Judgements that a simple random sample would have needed for an interval of this width. It is `None` without
+    /// judgements, or if every covered pair was judged, which leaves no error of sampling.
     pub effective_judgements: Option<f64>,
     /// The precision of each band.
     pub strata: Vec<StratumPrecision>,

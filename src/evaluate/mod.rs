@@ -111,8 +111,8 @@ const LISTS_REMOVALS: &str = "pairs.csv lists the pairs by which documents are r
 /// follow from its duplicates.
 ///
 /// # Errors
-/// If a clustering of truth or result is not of `records` documents, if a pair has a record number of `records` or
-/// more, or if a truth of clusters has the scope [`Scope::LabelledPairs`].
+/// If a clustering is not of `records` documents, if a pair has a record number of `records` or more, or if a truth of
+/// clusters has the scope [`Scope::LabelledPairs`].
 pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Bootstrap) -> Result<Evaluation> {
     check(truth, found, records)?;
     let mut notes = Vec::new();

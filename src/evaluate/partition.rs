@@ -58,8 +58,8 @@ impl Partition {
     }
 }
 
-/// The contingency table of two clusterings of the same documents: a cell (t, f) is the number of documents that are in
-/// cluster t of the truth and in cluster f of the result. Only cells with documents are held, in ascending order.
+/// The contingency table of two clusterings of the same documents. Its cell (t, f) is the number of documents that are
+/// in cluster t of the truth and in cluster f of the result. Only cells with documents are held, in ascending order.
 #[derive(Clone, Debug)]
 pub struct Contingency {
     /// (cluster of the truth, cluster of the result, documents in both).

@@ -77,8 +77,8 @@ mod x86 {
     /// Hashes whose bits are added up before they are counted.
     const BLOCK: usize = 128;
 
-    /// Of each bit its sum over sixteen registers of eight hashes, by full adders (Harley & Seal, in Warren, *Hacker's
-    /// Delight*): what comes to sixteen is counted once, and what is left over at the end.
+    /// Adds up each bit over sixteen registers of eight hashes, by full adders (Harley & Seal, in Warren, *Hacker's
+    /// Delight*). Every carry to sixteen is counted as it comes, and the sums below sixteen at the end.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn count_avx512(hashes: &[u64], counts: &mut [i64; 64]) {
         // One block is not worth what is counted of its sums at the end.
@@ -135,8 +135,8 @@ mod x86 {
     /// The sums that fit a byte, in whole registers of eight hashes.
     const MOST_AT_ONCE: usize = 248;
 
-    /// 64 counts of a byte each, added to under a mask that is the hash itself, and widened before one is full; what
-    /// each hash counts for is the same.
+    /// Counts in 64 bytes, each added to under a mask that is the hash itself, and widened before one is full. Each
+    /// hash counts for `worth`.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     fn few_avx512(hashes: &[u64], worth: i64, counts: &mut [i64; 64]) {

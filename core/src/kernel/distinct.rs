@@ -122,8 +122,8 @@ impl EntryIndex for u32 {
     }
 }
 
-/// Frees so many places. What is there and what is new alike are written to now: memory that is read first, and then
-/// written to, is given out twice, and the second time all threads wait.
+/// Frees `places` places, old and new ones, by writing to them. The system gives memory out twice that is read first
+/// and written to later, and the second time all threads wait.
 fn clear<E: EntryIndex>(table: &mut Vec<E>, places: usize) {
     let old = table.len().min(places);
     table[..old].fill(E::default());

@@ -1,5 +1,5 @@
-//! Picks the cheapest flips of one or two bits of a key: what a query of the dial index does for radii at
-//! which one flip for each table is not enough. A key is some of the 64 bits of a hash, given as a mask.
+//! Picks the cheapest flips of one or two bits of a key. A query of the dial index does so for radii at which flips of
+//! one bit are not enough. A key is some of the 64 bits of a hash, given as a mask.
 //!
 //! A flip costs the sum of |W| over its bits, as their margins hold it. How many flips cost less than a bound is
 //! counted with masks of the bits that cost less than something, each from one or two comparisons of vector registers.

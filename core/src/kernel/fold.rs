@@ -25,8 +25,8 @@ pub mod entry {
     pub const MARK: u32 = 2;
     /// The class of a character of a script without spaces, which is a unit of its own.
     pub const UNSPACED: u32 = 3;
-    /// The flag of a character that no kernel folds: it is left out, folds to several characters, to one of another
-    /// length or of another class, or changes an ASCII character before it.
+    /// The flag of a character that no kernel folds. It is left out, folds to several characters, to one of another
+    /// length or class, or changes an ASCII character before it.
     pub const SPECIAL: u32 = 1 << 29;
     /// The flag of a character that composes with some character behind it.
     pub const FIRST: u32 = 1 << 28;

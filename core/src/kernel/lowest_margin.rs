@@ -1,8 +1,8 @@
 //! Picks the lowest-margin bits of a hash, and splits a hash into keys and rests: the work of a query of the dial index
 //! before it reads memory. The sign of a weighted sum W is a bit of a hash, and |W| is the margin of the bit.
 //!
-//! A margin is held in a byte, so the margins of a hash are one vector register; a comparison gives a mask
-//! of all bits whose margins are below a bound. A binary search for the bound finds the lowest k, or a search
+//! A margin is held in a byte, so the margins of a hash are one vector register. A comparison gives a mask of all bits
+//! whose margins are below a bound. A binary search for the bound finds the lowest k, or a search
 //! digit by digit, and nothing is sorted; a few are taken one by one.
 
 use super::cpu::{Isa, Level};
@@ -365,7 +365,7 @@ mod x86 {
     /// The lowest-margin bits, from those whose margins have a one in each binary digit.
     ///
     /// The search goes from the highest digit down. If the bits with a 0 are too few, all of them are among the lowest,
-    /// and the search goes on among the others; if not, the others are not among the lowest.
+    /// and the search goes on among the others. If not, the others are not among the lowest.
     #[inline]
     #[target_feature(enable = "bmi1,bmi2,popcnt")]
     fn by_digits(ones: [u64; 8], among: u64, count: u32) -> u64 {

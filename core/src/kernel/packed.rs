@@ -1,5 +1,5 @@
-//! A list of numbers of 32 to 57 bits, and a scan over runs of it for those that may be near another number: that may
-//! differ from it in few bits. The dial index keeps in it the bits of hashes that are not in a table's key.
+//! A list of numbers of 32 to 57 bits, and a scan over runs of it for numbers that may differ from another in few bits
+//! alone. The dial index keeps in it the bits of hashes that are not in a table's key.
 //!
 //! A cache line holds as many numbers as fit: first the high 32 bits of each, then the low bits of each without gaps
 //! between them. The scan compares high bits alone, in which one of a million random numbers is within 3 bits. The

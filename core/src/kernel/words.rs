@@ -1,5 +1,5 @@
-//! The hashes of words where they stand in a text, and of runs of consecutive words, the shingles: eight at a time
-//! where a processor multiplies eight numbers of 64 bits.
+//! The hashes of words where they stand in a text, and of runs of consecutive words, the shingles. They are made eight
+//! at a time where a processor multiplies eight numbers of 64 bits.
 
 use super::cpu::{Isa, Level};
 use crate::hash::{BASE, ShortKey, WordHash};

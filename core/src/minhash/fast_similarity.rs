@@ -23,11 +23,13 @@ pub(super) struct FastSimilarity {
 }
 
 impl FastSimilarity {
+    /// Draws the hashes and the orders for signatures of `bins` positions.
     pub(super) fn new(bins: usize, rng: &mut SplitMix64) -> Self {
         let rounds = std::array::from_fn(|_| Throw { key: rng.next_u64(), factor: rng.next_u64() | 1 });
         Self { rounds, orders: super::affine32(bins, rng) }
     }
 
+    /// Writes the signature of a set to `signature`, [`EMPTY`] at every position for the empty set.
     pub(super) fn sign(&self, kernel: Level, features: &[u64], signature: &mut [u32]) {
         signature.fill(EMPTY);
         if features.is_empty() {

@@ -51,8 +51,8 @@ impl QuantisedWeights {
         if norms > 0.0 { dot(&a, &b) / norms } else { 0.0 }
     }
 
-    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): the share of the
-    /// weight that stands behind equal bits, 0 to 1; 0 where both vectors are zero (ours).
+    /// The share of the weight that stands behind equal bits, 0 to 1; 0 where both vectors are zero (ours). It is
+    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|).
     pub fn agreement(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let (mut differing, mut all) = (0.0, 0.0);

@@ -12,8 +12,8 @@ use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
-/// The cost of flipping a bit whose weight is `w`. Sets of flips are tried in order of their summed cost, cheapest
-/// first.
+/// The cost of flipping a bit whose component of the weight vector is `w`. Sets of flips are tried in order of their
+/// summed cost, cheapest first.
 ///
 /// Every cost is zero or more and never falls as |w| grows, so all of them rank the single bits alike. They
 /// differ in how they weigh one large weight against several small ones.
@@ -83,8 +83,8 @@ fn log_odds(x: f64) -> f64 {
     table[step] + (place - step as f64) * (table[step + 1] - table[step])
 }
 
-/// A cost as a whole number, in a unit that is the same for all bits of one query: sums are exact, so the
-/// order of flips does not depend on the order of additions.
+/// A cost as a whole number, in a unit that is the same for all bits of one query. Sums are exact, so the order of
+/// flips does not depend on the order of additions.
 ///
 /// The cost of the document's largest finite weight lies in [2³⁹, 2⁴⁰), an infinite cost is 2⁴¹, and a sum
 /// over 128 bits stays below 2⁴⁹.

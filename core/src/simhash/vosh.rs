@@ -109,8 +109,8 @@ impl Vosh {
     /// Starts over for another query: with sets of the given sizes over the bits that are set in `among`, ranked by
     /// `weights`. The first `limit` sets are right; behind them some may be missing.
     ///
-    /// With size 1 among the sizes only the lowest-margin bits need to be ranked: a set with the bit of rank r
-    /// comes after the r sets of one bit of smaller margin each.
+    /// With size 1 among the sizes, `limit` lowest-margin bits suffice. A set with the bit of rank r comes after the r
+    /// sets of one bit of smaller margin each.
     #[doc(hidden)]
     pub fn start(
         &mut self,

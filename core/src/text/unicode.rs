@@ -10,8 +10,9 @@
 /// The data, of Unicode 18.0.
 const FILE: &str = include_str!("unicode.txt");
 
-/// The first code points of Hangul's syllables and of their parts, and how many of each there are (`_COUNT`), as
-/// section 3.12 of the standard names them. The absence of a trailing consonant counts as one.
+/// The first code points of Hangul's syllables and of their parts: leading consonants, vowels and trailing consonants.
+/// `_COUNT` says how many of each there are. Section 3.12 of the standard names them so; the absence of a trailing
+/// consonant counts as the first.
 pub(super) mod hangul {
     pub const SYLLABLES: u32 = 0xac00;
     pub const LEADING: u32 = 0x1100;

@@ -1,6 +1,5 @@
-//! Counts features while documents stream by: one open-addressing table gives each feature a
-//! small number, counts it within the document, and counts the documents it occurs in, with one
-//! look-up for each word of text.
+//! Counts features while documents stream by. One open-addressing table gives each feature a small number, counts it
+//! within the document, and counts the documents that it occurs in, with one look-up for each feature.
 
 use crate::kernel::prefetch;
 
@@ -184,7 +183,7 @@ impl Vocabulary {
 pub struct Terms {
     /// The feature of each term.
     pub features: Vec<u64>,
-    /// The number of documents that each term occurred in.
+    /// The number of finished documents that each term occurred in.
     pub frequencies: Vec<u32>,
 }
 
