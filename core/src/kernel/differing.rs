@@ -67,7 +67,7 @@ mod x86 {
         super::portable(a, b)
     }
 
-    /// By halves: the first one tells of most small sets that too much differs.
+    /// Compares by halves: most rows differ too much in the first half already.
     #[target_feature(enable = "popcnt")]
     pub fn within(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
         let differing = |other: &Head, half: Range<usize>| super::portable(&row[half.clone()], &other[half]);

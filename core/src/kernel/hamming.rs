@@ -68,7 +68,7 @@ fn runs_portable(runs: &[&[u64]], query: u64, radius: u32, list: &mut NearList) 
     }
 }
 
-/// The end of a run's scan: at its end, or at a break after so many comparisons.
+/// The end of a scan: at the end of the run, or at a break after this number of comparisons.
 type Scanned = ControlFlow<usize>;
 
 /// The scan as it is defined. Inlined where hardware counting is allowed, it uses it.

@@ -54,7 +54,7 @@ impl<T: Copy> HugeList<T> {
         Self { start, len }
     }
 
-    /// The layout of memory for so many numbers; none for no memory.
+    /// The layout of memory for `len` numbers; `None` if they take no memory.
     fn layout(len: usize) -> Option<Layout> {
         let numbers = Layout::array::<T>(len).expect("fewer numbers than memory has bytes");
         let whole_pages =

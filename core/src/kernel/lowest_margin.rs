@@ -239,7 +239,7 @@ mod x86 {
 
     use super::{BITS, DROPPED, INFINITE, Job, Margins};
 
-    /// Up to so many bits are taken one by one, which is then the shorter way.
+    /// Up to this number of bits, it is faster to find them one by one.
     const FEW: u32 = 2;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,avx2,bmi1,bmi2,popcnt")]

@@ -1,5 +1,5 @@
-//! Parts that the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the loops
-//! count on little-endian lanes.
+//! Parts that the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the kernels
+//! need little-endian lanes.
 
 use std::arch::aarch64::*;
 
@@ -9,8 +9,8 @@ pub(super) fn available() -> bool {
     cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("neon")
 }
 
-/// One bit for each of 64 bytes, which must all be ones or all be zeros. What x86 has an instruction for
-/// takes three rounds of adding neighbours here.
+/// One bit for each of 64 bytes, each of which must be 255 (a one) or 0 (a zero). x86 has an instruction for it; here
+/// it takes three rounds of adding neighbours.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn mask(bytes: [uint8x16_t; 4]) -> u64 {
@@ -20,7 +20,7 @@ pub(super) fn mask(bytes: [uint8x16_t; 4]) -> u64 {
     vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(fours, fours)))
 }
 
-/// The reverse of [`mask`]: bytes of ones where the bits are set.
+/// The reverse of [`mask`]: a byte for each bit, 255 where it is set, and 0 elsewhere.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn spread(mask: u64) -> [uint8x16_t; 4] {
@@ -33,7 +33,7 @@ pub(super) fn spread(mask: u64) -> [uint8x16_t; 4] {
 /// A mask that has bit i set in byte i.
 const PLACES: u64 = 0x8040_2010_0804_0201;
 
-/// The distances of eight hashes from the one that fills both lanes of `wanted`.
+/// The Hamming distances of eight hashes from the one that fills both lanes of `wanted`, a byte for each.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn distances(hashes: &[u64; 8], wanted: uint64x2_t) -> uint8x8_t {
@@ -44,7 +44,7 @@ pub(super) fn distances(hashes: &[u64; 8], wanted: uint64x2_t) -> uint8x8_t {
     }))
 }
 
-/// The sums, below 256, of each eight bytes.
+/// The sum of each eight bytes in order, which must be below 256.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn sums([a, b, c, d]: [uint8x16_t; 4]) -> uint8x8_t {
@@ -52,7 +52,7 @@ pub(super) fn sums([a, b, c, d]: [uint8x16_t; 4]) -> uint8x8_t {
     vpadd_u8(vget_low_u8(two_for_each), vget_high_u8(two_for_each))
 }
 
-/// One set bit, the lowest of its byte, for each of eight distances that is at most that of `radii`.
+/// A byte for each of eight distances, whose lowest bit is set if the distance is at most the radius of `radii`.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn within(distances: uint8x8_t, radii: uint8x8_t) -> u64 {
@@ -60,7 +60,7 @@ pub(super) fn within(distances: uint8x8_t, radii: uint8x8_t) -> u64 {
     vget_lane_u64::<0>(vreinterpret_u64_u8(vand_u8(vcle_u8(distances, radii), lowest)))
 }
 
-/// A radius for [`within`]. No two hashes are further apart than 64.
+/// A radius in bits, in the form that [`within`] takes. One above 64 counts as 64, the largest distance of two hashes.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn radii(radius: u32) -> uint8x8_t {

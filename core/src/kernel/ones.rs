@@ -29,8 +29,8 @@ impl Level {
     }
 }
 
-/// Sixteen places at a time, whether there are so many or not: a word of text has as many as the next one, so
-/// that the number of steps is foreseen. Inlined where the processor counts zeros fast, it does.
+/// Writes sixteen places at a time, even where there are fewer. One word of text has about as many as the next, so the
+/// processor foresees the number of steps. Inlined where the processor counts zeros fast, it does.
 #[inline(always)]
 fn portable(words: &[u64], places: &mut Vec<u32>) {
     const STEP: usize = 16;
@@ -60,7 +60,7 @@ mod x86 {
         super::portable(words, places);
     }
 
-    /// The places of the ones of each byte, and then whatever.
+    /// The places of the ones of each byte, and behind them zeros, which do not count.
     static PLACES: [[u8; 8]; 256] = {
         let mut places = [[0; 8]; 256];
         let mut byte = 0;

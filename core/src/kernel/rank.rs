@@ -5,7 +5,7 @@ use super::cpu::{Isa, Level};
 /// The most numbers that can be ranked at once.
 pub const MAX: usize = 64;
 
-/// Up to so many numbers AVX2 is as fast as AVX-512 or faster, because masks take time.
+/// Up to this number of keys AVX2 is as fast as AVX-512 or faster, because masks take time.
 #[cfg(target_arch = "x86_64")]
 const FEW: usize = 32;
 

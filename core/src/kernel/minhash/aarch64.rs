@@ -1,7 +1,8 @@
-//! The loops in NEON.
+//! The kernel of MinHash in NEON. It gives the result of the method of [`Level`](crate::kernel::Level) that has its
+//! name.
 //!
-//! Of the portable loop the compiler makes vector code too, but it takes many features for one function and runs out
-//! of registers.
+//! The compiler makes vector code of the portable loop too, but that code takes many features for one function and runs
+//! out of registers.
 
 use std::arch::aarch64::*;
 

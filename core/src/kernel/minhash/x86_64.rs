@@ -1,4 +1,5 @@
-//! The loops in AVX2 and AVX-512.
+//! The kernels of MinHash in AVX2 and AVX-512. A function gives the result of the method of
+//! [`Level`](crate::kernel::Level) that has its name.
 
 use super::{Affine, BLOCK, EMPTY, Throw, VALUE_BITS, put};
 
@@ -86,10 +87,10 @@ pub(super) mod avx512 {
         })
     }
 
-    /// Bins of which two registers have a bit each.
+    /// The most bins, for each of which two registers have a bit.
     const BINS: usize = 1024;
 
-    /// Hashes that are found before they are put into their bins.
+    /// The number of hashes that are gathered before they are put into their bins.
     const FOUND: usize = 256;
 
     /// Where most bins have a value, most features need not be put anywhere: eight at a time are hashed, and the hashes
@@ -158,7 +159,7 @@ pub(super) mod avx512 {
         }
     }
 
-    /// The minima of `B` blocks at once.
+    /// The minima of `B` blocks of functions at once.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn blocks32<const B: usize>(functions: &[Affine], features: &[u64], out: &mut [u32]) {
