@@ -1,9 +1,9 @@
-//! Arrow files and streams: which messages they have, and the arrays of a record batch.
+//! Arrow files and streams: the list of their messages, and the arrays of a record batch.
 //!
-//! A file is a stream between a magic number and a footer, which says where its messages are
-//! (<https://arrow.apache.org/docs/format/Columnar.html>). Without a footer it is read as a stream is, message by message,
-//! so that of what is cut the batches before are used. The heads of all messages are read first, as the footer of a
-//! Parquet file is.
+//! A message has a head, which says what it is, and a body with values: a record batch of some rows, or a dictionary of
+//! values that rows refer to. A file is a stream of messages between a magic number and a footer, which says where they
+//! are (<https://arrow.apache.org/docs/format/Columnar.html>). Without a footer it is read as a stream, message by message,
+//! so that the batches before a cut are used. The heads of all messages are read first, like the footer of Parquet.
 
 use std::fmt::Display;
 use std::io;
@@ -29,30 +29,35 @@ use crate::corpus::filetype::ARROW_MAGIC;
 /// The place of a message, and the number of bytes of its head and of its body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessagePlace {
+    /// Offset of the head in the stored file; the body follows it.
     pub offset: u64,
     head: u64,
     body: u64,
 }
 
-/// A record batch.
+/// A record batch, as the head of its message describes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrowBatch {
     pub place: MessagePlace,
+    /// The number of its rows.
     pub rows: u64,
-    /// Dictionaries that come before it.
+    /// The number of dictionaries that it may need, from the first of the file on.
     dictionaries: usize,
 }
 
 /// The messages of a file or stream.
 #[derive(Debug)]
 pub(super) struct Messages {
+    /// The columns and their types.
     pub schema: SchemaRef,
     version: MetadataVersion,
+    /// The record batches in file order.
     pub batches: Vec<ArrowBatch>,
     dictionaries: Vec<MessagePlace>,
-    /// The compression of bodies.
+    /// The compression of the first body that is compressed; `None` if none is.
     pub compression: Option<CompressionType>,
-    /// Why nothing is read from an offset on, and the rows that are lost, if that is known.
+    /// The offset from which on nothing is read, the reason, and the rows that are lost, if that is known. `None` if
+    /// all is read.
     pub end: Option<(u64, CorruptionCause, Option<u64>)>,
 }
 
@@ -237,13 +242,13 @@ impl Messages {
         Ok(true)
     }
 
-    /// Bytes that someone holds who reads a record batch, or copies it: as it is stored, as arrays, and what is kept.
+    /// Bytes of memory that a reader or copier of the largest record batch holds: as stored, as arrays, and as kept.
     pub fn held(&self) -> u64 {
         let largest = self.batches.iter().map(|batch| batch.place.bytes()).max().unwrap_or(0);
         largest.saturating_mul(if self.compression.is_some() { 8 } else { 3 })
     }
 
-    /// The columns of values.
+    /// The columns of values, those in structs, lists and maps among them.
     pub fn columns(&self) -> Vec<ValueColumn> {
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
@@ -254,7 +259,7 @@ impl Messages {
         columns
     }
 
-    /// The decoder of these columns of record batches.
+    /// A decoder of record batches. It decodes the columns of the table at these positions, which ascend.
     ///
     /// # Errors
     /// If there is no such column.
@@ -291,7 +296,7 @@ fn push_columns(columns: &mut Vec<ValueColumn>, column: ValueColumn, field: &Fie
     }
 }
 
-/// Decodes record batches in order.
+/// A decoder of record batches, which are to be decoded in file order.
 #[derive(Debug)]
 pub(super) struct Decoder<'a> {
     messages: &'a Messages,
@@ -301,10 +306,11 @@ pub(super) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Decodes these rows of a record batch, or all. It must not come before the last one.
+    /// Decodes a record batch, by its number in [`Messages::batches`], and keeps these of its rows, or all. It must not
+    /// come before one that was decoded already.
     ///
     /// # Errors
-    /// If it does not decode.
+    /// If the record batch, or a dictionary that it may need, does not decode.
     pub fn batch(
         &mut self,
         stored: &Stored,
@@ -327,7 +333,7 @@ impl Decoder<'_> {
 }
 
 impl MessagePlace {
-    /// The number of bytes.
+    /// Bytes of head and body together.
     pub fn bytes(&self) -> u64 {
         self.head + self.body
     }

@@ -1,6 +1,6 @@
-//! Kept rows of Arrow, as a stream of record batches: the form that Hugging Face keeps data sets in.
+//! Writes kept rows of Arrow as a stream of record batches, the form in which Hugging Face keeps data sets.
 //!
-//! Its schema, with all that it says, and its compression are those of the first input.
+//! The stream has the schema, metadata included, and the compression of the first input.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -80,8 +80,8 @@ impl<'a> ArrowOutput<'a> {
     }
 }
 
-/// Writes the kept rows of Arrow inputs. A record batch that turns out to be corrupt is left out, and named in
-/// [`Kept::lost`].
+/// Writes the kept rows of the Arrow inputs of a target. Those of a record batch that turns out to be corrupt are left
+/// out, and named in [`Kept::lost`].
 ///
 /// # Errors
 /// As [`KeptJob::write`].

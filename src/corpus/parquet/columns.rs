@@ -1,4 +1,7 @@
-//! Values of a column of a row group or record batch, some rows at a time.
+//! Values of a column of a row group or record batch, some rows at a time: texts as bytes, and others as names.
+//!
+//! A column of values (a leaf of the schema) may lie in groups, structs, lists or maps. A name is the value of an id,
+//! URL, language, score or group, as text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,12 +26,13 @@ use super::stored::Stored;
 use crate::corpus::jsonl::JOINT;
 use crate::corpus::write::hyphenated;
 
-/// Most rows in a batch.
+/// The most rows that are decoded at once.
 pub(super) const BATCH_ROWS: usize = 1024;
-/// The longest id, address or language.
+/// The longest name, in bytes.
 const NAME_CAP: usize = 64 << 10;
 
-/// A builder of a reader of adjacent columns of a row group: of all its rows, or of some.
+/// A builder of a reader of adjacent columns of values, `columns`, of the row group with the number `group`. It reads
+/// all rows, or those that `rows` selects.
 pub(super) fn reader(
     stored: &Stored,
     metadata: &ArrowReaderMetadata,
@@ -59,21 +63,21 @@ fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
 /// A column of values.
 #[derive(Clone, Debug)]
 pub(super) struct ValueColumn {
-    /// Its place among the columns of values; of Arrow, the column of the table that it is in.
+    /// Parquet: its position among the columns of values. Arrow: the position of the column of the table that it is in.
     pub root: usize,
-    /// The way to it through structs, by the numbers of their columns (Arrow).
+    /// Arrow: the path to it through structs, by the positions of their fields. Empty for Parquet.
     pub children: Vec<usize>,
-    /// The names of the groups that it is in, and its own, as the format has them.
+    /// The names of the groups that it is in, and its own, with points in between, as the format has them.
     pub path: String,
     pub kind: ValueKind,
-    /// A row may have any number of its values.
+    /// True if a row may have any number of its values.
     pub is_list: bool,
-    /// The type of its values, if they are no strings.
+    /// The name of the type of its values; `None` if they are strings or bytes, which can be texts.
     pub other: Option<String>,
 }
 
 impl ValueColumn {
-    /// The name of the column: its path without the names that Parquet gives lists and their elements.
+    /// The name of the column for users: its path without the names that Parquet gives lists and their elements.
     pub fn called(&self) -> String {
         let mut name = self.path.clone();
         for list in [".list.element", ".list.item", ".bag.array_element"] {
@@ -83,23 +87,23 @@ impl ValueColumn {
     }
 }
 
-/// Values of one column.
+/// Values of one column for some successive rows, which are counted from 0 here.
 #[derive(Debug)]
 pub(super) struct Values {
     array: ArrayRef,
     /// Where the values of each row are, if a row may have any number of them.
     rows: Option<Vec<Range<usize>>>,
-    /// Which of the values are there.
+    /// A bitmap of the values that are null; `None` if none is.
     nulls: Option<NullBuffer>,
-    /// Where each value is in the array, which is a dictionary then.
+    /// The position in the array of each value, if the array has the values of a dictionary.
     keys: Option<Vec<usize>>,
     kind: ValueKind,
-    /// Bytes of memory that they take.
+    /// Bytes of memory that the values take.
     pub bytes: u64,
 }
 
 impl Values {
-    /// Reads the next `rows` rows with a reader of one column.
+    /// Reads the next `rows` rows with a reader of this column of Parquet; an error if they are fewer.
     pub fn next_of(
         reader: &mut ParquetRecordBatchReader,
         rows: usize,
@@ -116,7 +120,7 @@ impl Values {
         }
     }
 
-    /// Takes a column out of an array of structs and lists.
+    /// Takes a column of values out of an array that may have structs, lists and maps around it.
     pub fn of(mut array: ArrayRef, column: &ValueColumn) -> Self {
         let mut children = column.children.iter();
         let (mut rows, mut nulls): (Option<Vec<Range<usize>>>, Option<NullBuffer>) = (None, None);
@@ -178,13 +182,13 @@ impl Values {
         }
     }
 
-    /// The texts of a row, where the values are strings or bytes.
+    /// The texts of a row: one, or those of a list; none if it is null, or the values are neither strings nor bytes.
     pub fn texts(&self, row: usize) -> impl Iterator<Item = &[u8]> {
         let range = self.rows.as_ref().map_or(row..row + 1, |rows| rows[row].clone());
         range.filter_map(|value| self.place(value)).filter_map(|at| bytes(&self.array, at))
     }
 
-    /// The one value of a row as a name.
+    /// The value of a row as a name, in a column without lists.
     pub fn name(&self, row: usize) -> Name<'_> {
         let (array, kind) = (&self.array, self.kind);
         let Some(row) = self.place(row) else { return Ok(None) };
@@ -236,10 +240,11 @@ fn bytes(array: &ArrayRef, at: usize) -> Option<&[u8]> {
     })
 }
 
-/// A name as it is stored, if it is there, or why it cannot be used.
+/// A name as text, `None` if it is null, or the reason why it cannot be used.
 pub(super) type Name<'a> = Result<Option<Cow<'a, str>>, &'static str>;
 
-/// Texts, one after the other in a buffer if they are several; none if there are none.
+/// The text that some texts make: the only one, or several with [`JOINT`] in between, for which the buffer is used.
+/// `None` if there are none.
 pub(super) fn joined<'a>(
     mut texts: impl Iterator<Item = &'a [u8]>,
     buffer: &'a mut Vec<u8>,
@@ -250,24 +255,25 @@ pub(super) fn joined<'a>(
     Some(buffer)
 }
 
-/// The meaning of the values in a column of names.
+/// The meaning of stored values, by which whole numbers and bytes are written as names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueKind {
-    /// As they are stored.
+    /// Numbers or text as they are stored.
     Plain,
-    /// So many bits without a sign.
+    /// Whole numbers without a sign, of so many bits.
     Unsigned(u32),
     /// Days since 1970.
     Date,
-    /// So many to a second, since 1970.
+    /// Time since 1970 in units, of which so many make a second.
     Time(i128),
-    /// A whole number and its scale.
+    /// Decimal numbers, stored as whole ones, with so many digits behind the point.
     Decimal(i32),
+    /// UUIDs of 16 bytes.
     Uuid,
 }
 
 impl ValueKind {
-    /// The meaning that a schema of Parquet gives.
+    /// The meaning that a schema of Parquet gives to the values of a column.
     pub fn of(descriptor: &ColumnDescriptor) -> Self {
         let a_second = |unit: TimeUnit| match unit {
             TimeUnit::MILLIS => 1_000,

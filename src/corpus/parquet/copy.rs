@@ -1,6 +1,6 @@
-//! Kept rows, with all of their columns.
+//! Writes kept rows of Parquet with all of their columns, and finds those of Parquet and Arrow that are still there.
 //!
-//! Of Parquet, values are read as they are stored and written as the input's schema says, column by column, so that any
+//! Values are read as they are stored and written as the input's schema says, column by column, so that any
 //! type arrives as it was. Row groups are encoded side by side and put behind one another.
 
 use std::borrow::Cow;
@@ -34,10 +34,10 @@ use crate::corpus::write::{KeptJob, lost};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
-/// Row groups that a file of ours has at most; the format ends at 2¹⁵.
+/// The most row groups of a file that is written; the format ends at 2¹⁵.
 const GROUPS: u64 = 30_000;
 
-/// Stored bytes of a row group of ours, about: it is in memory until it is written.
+/// Stored bytes of a row group that is written, about. It is in memory until it is written.
 pub(crate) const GROUP_BYTES: u64 = 16 << 20;
 
 /// Kept rows of a row group of Parquet.
@@ -48,14 +48,14 @@ struct CopySource<'a> {
     layout: Arc<Layout>,
     metadata: ArrowReaderMetadata,
     group: usize,
-    /// Their numbers in the file.
+    /// The rows, counted from the start of the file.
     rows: Vec<u32>,
 }
 
-/// The columns of an input, its rows, and those of its largest row group.
+/// The columns of an input, the number of its rows, and the number of those in its largest row group or record batch.
 ///
 /// # Errors
-/// The corruption that keeps it from being read.
+/// The corruption that keeps the input from being read.
 pub(crate) fn columns_of(
     input: &Input,
     options: &ReadOptions,
@@ -72,8 +72,8 @@ pub(crate) fn columns_of(
 /// The kept documents of an input, and its layout.
 type KeptRows<'k> = (Cow<'k, [(DocId, Place)]>, Layout);
 
-/// The kept documents of an input that are still there, and its layout. None where nothing is kept, unless the input
-/// says how an empty file is written, and where it cannot be read any more. The others of them are noted as gone.
+/// The kept documents of an input that are still there, and its layout. `gone` gets the corruption of the others.
+/// `None` if the input cannot be read any more, or if nothing of it is kept and `even_empty` is false.
 pub(super) fn kept_rows<'k>(
     job: &KeptJob<'k>,
     shard: u32,
@@ -98,7 +98,7 @@ pub(super) fn kept_rows<'k>(
     }
 }
 
-/// An error for a file that read otherwise before.
+/// The error for an input that has another content than before; `got` says what was found, in words.
 pub(super) fn changed(input: &Input, got: impl Into<String>) -> Error {
     read_otherwise(input, "a file read before", "the same content".to_owned(), got.into())
 }
@@ -330,8 +330,8 @@ impl CopySource<'_> {
     }
 }
 
-/// Writes the kept rows of Parquet inputs, whose schema this is. A row group of which some column that was not read
-/// before turns out to be corrupt is left out, and named in [`Kept::lost`].
+/// Writes the kept rows of the Parquet inputs of a target, which all have this schema. Rows of a row group in which a
+/// column that was not read before turns out to be corrupt are left out, and named in [`Kept::lost`].
 ///
 /// # Errors
 /// As [`KeptJob::write`].

@@ -1,16 +1,16 @@
-//! Levels of a schema, counted before a footer is decoded.
+//! Counts the levels of a Parquet schema before its footer is decoded.
 //!
 //! The decoder calls itself for each level, and a level takes six bytes of the footer: a footer of a megabyte could
 //! overflow any stack. Footers are structs in Thrift's compact protocol (its specification in the Thrift repository,
-//! `doc/specs/thrift-compact-protocol.md`); all but the schema is passed over. The decoder itself holds lengths of
-//! lists against the bytes there are.
+//! `doc/specs/thrift-compact-protocol.md`); all but the schema is passed over. The decoder itself compares lengths of
+//! lists with the bytes there are.
 
 /// Levels of structs and lists within one another. Parquet's own structs need fewer than ten.
 const DEEPEST: usize = 32;
 /// Levels of groups within one another in a schema.
 const DEEPEST_SCHEMA: usize = 64;
 
-/// Why bytes are no footer.
+/// The reason why bytes are not decoded as a footer, in words.
 pub(super) type Refusal = &'static str;
 
 const CUT: Refusal = "it ends too early";
@@ -122,7 +122,8 @@ impl Bytes<'_> {
     }
 }
 
-/// Refuses the schema of a footer that has too many levels for the decoder.
+/// Checks that a footer's schema has at most 64 levels of groups. The error says that it has more, or that the bytes
+/// are not a footer. `footer` has the bytes of the footer alone, without length and magic number.
 pub(super) fn check_schema(footer: &[u8]) -> Result<(), Refusal> {
     Bytes(footer).fields(0, |bytes, number, kind| {
         if number != 2 {

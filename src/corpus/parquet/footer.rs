@@ -23,13 +23,13 @@ pub(super) const FOOTER_CAP: u64 = 256 << 20;
 /// The content of a file's footer.
 #[derive(Debug)]
 pub(super) struct Footer {
+    /// The schema as the file states it.
     pub schema: SchemaDescPtr,
-    /// For readers, which give values as they are stored, whatever the schema says that they mean.
+    /// Metadata for readers that give values as they are stored, whatever the schema says that they mean.
     pub metadata: ArrowReaderMetadata,
 }
 
-/// Bytes that the structs of the footer take: seven times its bytes, for the reader of documents and for the one that
-/// reads some of them again, or for the copier and for the new file.
+/// Bytes of memory that decoded footers of a file take: 28 times its stored bytes, for several readers and a copier.
 pub(super) fn held(stored: &Stored) -> u64 {
     const TIMES: u64 = 4 * 7;
     let tail = stored.bytes(stored.length.saturating_sub(8), 8).ok().flatten();
@@ -65,7 +65,7 @@ fn undecoded(why: String) -> CorruptionCause {
     (CorruptionKind::Undecodable, format!("the footer does not decode: {why}"))
 }
 
-/// Reads a footer, and what it says of columns.
+/// Reads a footer: its bytes, and the schema decoded from them.
 pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), CorruptionCause> {
     let footer = read_footer(stored)?;
     let schema =
@@ -73,7 +73,7 @@ pub(super) fn read_schema(stored: &Stored) -> Result<(Vec<u8>, SchemaDescPtr), C
     Ok((footer, schema))
 }
 
-/// The columns of a schema.
+/// The columns of values that a schema has, in its order.
 pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<ValueColumn> {
     let column = |(root, descriptor): (usize, &ColumnDescPtr)| ValueColumn {
         root,
@@ -89,10 +89,11 @@ pub(super) fn columns(schema: &SchemaDescriptor) -> Vec<ValueColumn> {
     schema.columns().iter().enumerate().map(column).collect()
 }
 
-/// A schema without what it says that values mean: each value is read as it is stored, and any column can be.
+/// A schema for reading or writing, by one that a file states, or by a part of it.
 ///
-/// With that, it is one that can be written. Annotations that are newer than the writer go, and say nothing about
-/// values. Times of 96 bits, which the format has given up, become microseconds.
+/// `with_meaning` false drops what the schema says that values mean, so that any column can be read as it is stored.
+/// True makes it one that can be written: annotations that are newer than the writer go, and times of 96 bits, which
+/// the format has given up, become microseconds.
 pub(super) fn rebuilt(schema: &TypePtr, with_meaning: bool) -> Result<TypePtr, ParquetError> {
     let info = schema.get_basic_info();
     let is_known = |logical: &&LogicalType| !matches!(logical, LogicalType::_Unknown { .. });
@@ -135,6 +136,7 @@ pub(super) fn rebuilt(schema: &TypePtr, with_meaning: bool) -> Result<TypePtr, P
 }
 
 impl Footer {
+    /// Reads and decodes the footer of a file. The error is the corruption that keeps the file from being read.
     pub fn of(stored: &Stored) -> Result<Self, CorruptionCause> {
         let (footer, schema) = read_schema(stored)?;
         let metadata = guarded(|| {
@@ -147,12 +149,12 @@ impl Footer {
         Ok(Self { schema, metadata: metadata.map_err(|(_, why)| undecoded(why))? })
     }
 
-    /// A row group.
+    /// The metadata of the row group with this number.
     pub fn group(&self, group: usize) -> &RowGroupMetaData {
         self.metadata.metadata().row_group(group)
     }
 
-    /// Rows of each row group.
+    /// The number of rows of each row group.
     pub fn rows(&self) -> Result<Vec<u64>, CorruptionCause> {
         let rows = |group: &RowGroupMetaData| {
             let rows = group.num_rows();

@@ -5,7 +5,7 @@ use parquet::errors::ParquetError;
 use crate::corpus::corruption::{CorruptionCause, CorruptionKind};
 use crate::corpus::guard::caught;
 
-/// Runs what the file can lead astray.
+/// Runs a decoder. Its errors and panics become corruption of the kind [`CorruptionKind::Undecodable`].
 pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, CorruptionCause> {
     // The caller goes on with the next row group.
     let detail = match caught(run) {

@@ -1,4 +1,6 @@
-//! Which columns of a file are wanted, and at which rows its row groups or record batches begin.
+//! The layout of a file of Parquet or Arrow: the columns that are wanted, and the rows of its row groups.
+//!
+//! Record batches of Arrow are called row groups here. A name is an id, URL, language, score or group.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,44 +17,48 @@ use crate::corpus::options::ReadOptions;
 use crate::display::first_of;
 use crate::document::{DocId, Place};
 
-/// Columns besides the text.
+/// The number of names: id, URL, language, score and group.
 pub(super) const NAMES: usize = 5;
 
-/// A file by its format.
+/// The description of its content that a file has.
 #[derive(Debug)]
 pub(super) enum Contents {
+    /// The footer of a Parquet file.
     Parquet(Footer),
+    /// The heads of the messages of an Arrow file or stream.
     Arrow(Messages),
 }
 
-/// The content of a file, and the columns that are wanted. Record batches of Arrow are row groups here.
+/// The description of a file's content, and the columns that are wanted of it.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The file, as it was named.
     path: PathBuf,
     pub contents: Contents,
-    /// Of the text, or of the texts that are joined.
+    /// The column of the text, or those that are joined, in order; never empty.
     pub texts: Vec<ValueColumn>,
-    /// Id, URL, language, score and group.
+    /// The columns of id, URL, language, score and group, in this order; `None` if not wanted or not there.
     pub names: [Option<ValueColumn>; NAMES],
+    /// The row groups in file order.
     pub groups: Vec<GroupHead>,
 }
 
 /// The facts about a row group that a file states.
 #[derive(Debug)]
 pub(super) struct GroupHead {
-    /// Its rows among those of the file.
+    /// Its rows, counted from the start of the file.
     pub rows: Range<u64>,
-    /// Where the text stands in the file; of Arrow, where the record batch does.
+    /// The stored offset of the column of the (first) text; of Arrow, of the record batch.
     pub offset: u64,
     /// Stored bytes of all columns.
     pub stored: u64,
-    /// Decoded bytes of the texts, and of all columns that are wanted; of Arrow stored ones of all columns.
+    /// Decoded bytes of the columns of texts; of Arrow as `stored`.
     pub texts: u64,
+    /// Decoded bytes of all columns that are wanted; of Arrow as `stored`.
     pub wanted: u64,
 }
 
-/// The names of a file's columns; none if it does not say.
+/// The names of a file's columns of values, lists marked as such; empty if the file cannot be read.
 pub(crate) fn column_names(input: &Input) -> Vec<String> {
     let stored = Stored::open(input).ok();
     let columns = stored.and_then(|stored| match input.format {
@@ -63,7 +69,8 @@ pub(crate) fn column_names(input: &Input) -> Vec<String> {
     columns.unwrap_or_default().iter().map(called).collect()
 }
 
-/// Bytes that a reader of a file holds besides what is read of its columns.
+/// Bytes of memory that a reader of a file holds besides the documents: for the footer, or for the largest record
+/// batch.
 pub(crate) fn held(input: &Input) -> u64 {
     let Ok(stored) = Stored::open(input) else { return 0 };
     match input.format {
@@ -108,10 +115,10 @@ fn text_columns(columns: &[ValueColumn], fields: &JsonlFields) -> Result<Vec<Val
 }
 
 impl Layout {
-    /// Reads what a file says of itself.
+    /// Reads the description of a file, and looks for the columns that the options name.
     ///
     /// # Errors
-    /// The corruption that keeps the file from being read.
+    /// The corruption that keeps the file from being read; a missing column of the text is such.
     pub fn of(input: &Input, options: &ReadOptions) -> Result<Self, CorruptionCause> {
         let fields = &options.fields;
         let stored = &Stored::open(input).map_err(unreadable)?;
@@ -165,7 +172,7 @@ impl Layout {
         GroupHead { rows, offset, stored: number(group.compressed_size()), texts, wanted }
     }
 
-    /// Rows of all row groups.
+    /// The number of rows of all row groups.
     pub fn rows(&self) -> u64 {
         self.groups.last().map_or(0, |last| last.rows.end)
     }
@@ -178,33 +185,35 @@ impl Layout {
         }
     }
 
-    /// The corruption behind the last row group, if there is some.
+    /// The corruption behind the last row group, if something there is not read (Arrow).
     pub fn corruption_at_end(&self) -> Option<Corruption> {
         let Contents::Arrow(messages) = &self.contents else { return None };
         let (offset, (kind, why), documents) = messages.end.as_ref()?;
         Some(Corruption { documents: *documents, ..Corruption::of_file(&self.path, *offset, *kind, why) })
     }
 
-    /// Tells which rows are lost: so many of a row group, from this row of the file on, that are not among the kept.
+    /// The corruption where `lost` kept documents of a row group, the first of which is `row` of the file, cannot be
+    /// written.
     pub fn not_kept(&self, group: usize, row: u64, lost: u64, (kind, why): CorruptionCause) -> Corruption {
         let called = self.group_called();
         let why = format!("{why}; {lost} documents of {called} {group} are not among the kept");
         self.lost_rows(group, row, lost, (kind, why))
     }
 
-    /// Tells that so many rows of a row group are lost, from this row of the file on.
+    /// The corruption that costs `lost` rows of a row group, from `row` of the file on.
     pub fn lost_rows(&self, group: usize, row: u64, lost: u64, (kind, why): CorruptionCause) -> Corruption {
         let place = Place { offset: self.groups[group].offset, ..Place::default() };
         Corruption { documents: Some(lost), ..Corruption::at(&self.path, Some(row), place, kind, why) }
     }
 
-    /// The row group that a row stands in.
+    /// The number of the row group that holds a row of the file; `None` for a row behind the last one.
     pub fn group_of(&self, row: u64) -> Option<usize> {
         let group = self.groups.partition_point(|group| group.rows.end <= row);
         (group < self.groups.len()).then_some(group)
     }
 
-    /// Rows of documents by the row groups that they stand in; none for what is behind the last one.
+    /// The documents of each row group, behind its number; `None` for documents behind the last one. Documents with
+    /// ascending rows come in one piece for each row group.
     pub fn by_group<'w>(
         &self,
         documents: &'w [(DocId, Place)],

@@ -1,8 +1,9 @@
-//! Parquet files: row groups in turn, of each only the columns that are wanted, in batches of rows. And Arrow files,
-//! whose record batches stand for row groups.
+//! Reads and writes Parquet and Arrow. Row groups are read one after the other, only the columns that are wanted, in
+//! batches of rows. Record batches of Arrow are called row groups here, too.
 //!
-//! The crates `parquet` and `arrow-ipc` decode, into arrays of values as they are stored: what a schema says that they
-//! mean is looked at only for ids. Should one panic on a file, that ends the row group, not the run ([`guard`]).
+//! The crates `parquet` and `arrow-ipc` decode into arrays of values as they are stored. The meaning that a schema
+//! gives them matters only for names: id, URL, language, score and group. If a decoder panics, that ends the row group,
+//! not the run ([`guard`]).
 
 mod arrow;
 mod arrow_copy;
@@ -115,7 +116,8 @@ impl ReadRows {
     }
 }
 
-/// Rows as they were read, or a row group that whoever works on them is to read first, bit by bit.
+/// Rows that are read, a row group that is still to be read, or nothing. Whoever works on the batch reads the row
+/// group, some rows at a time, without the file's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     piece: Option<ReadRows>,
@@ -123,8 +125,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes
-    /// corruption. A row that takes more than `most` bytes ends it, and is given back.
+    /// Takes each row out of the batch: hands the documents to `each`, and counts them and corruption in `part`.
+    /// Returns the first row of more than `most` bytes, as [`Document::bytes`] counts them; nothing behind it is taken.
     pub fn process(
         &mut self,
         read: ReadInput<'_>,
@@ -189,7 +191,7 @@ struct RowGroup {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
-    /// The wanted ones, unless all are.
+    /// The wanted rows, counted from the start of the row group; `None` for all.
     selection: Option<Vec<Range<usize>>>,
     rows: usize,
     done: usize,
@@ -341,7 +343,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Reads what the file says of itself.
+    /// Reads the layout of a file.
     ///
     /// # Errors
     /// The corruption that keeps the file from being read.
@@ -351,8 +353,8 @@ impl Rows {
         Ok(Self { input, layout, block_bytes, next: 0, group: None, stored, finished: false })
     }
 
-    /// Rows, and bytes of their texts, as the file says. Arrow says it of no column; there it is by some rows in the
-    /// middle.
+    /// The number of rows of the file, and the bytes of their texts: as the footer of Parquet states them, or of Arrow
+    /// estimated by some rows in the middle.
     pub fn claimed(&self) -> (u64, u64) {
         let rows = self.layout.rows();
         if let (Contents::Arrow(_), Some(middle)) = (&self.layout.contents, self.layout.group_of(rows / 2)) {
@@ -364,7 +366,8 @@ impl Rows {
         (rows, self.layout.groups.iter().map(|group| group.texts).sum())
     }
 
-    /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
+    /// Puts the next rows, or a row group that is still to be read, into `batch`, and the outcome so far into `part`.
+    /// False if there is nothing left.
     pub fn next_block(&mut self, batch: &mut Batch, part: &mut FileReading) -> bool {
         *batch = Batch::default();
         if self.finished {
@@ -406,10 +409,10 @@ impl Rows {
     }
 }
 
-/// Reads rows again, all of one file, as [`super::fetch`] does.
+/// Reads rows of one file again, by the ids and places in `wanted`, and hands them to `each`, as [`super::fetch`] does.
 ///
 /// # Errors
-/// As there.
+/// `wrong` makes the error, of the place that holds no such document and what was found, in words.
 pub(crate) fn fetch(
     input: &Input,
     options: &ReadOptions,

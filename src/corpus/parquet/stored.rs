@@ -1,4 +1,4 @@
-//! A stored file as the decoder reads it.
+//! A stored file in the form that the decoders of Parquet and Arrow read: any bytes of it, by their offset.
 
 use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,16 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::corpus::input::Input;
 use crate::corpus::storage::StoredFile;
 
-/// A stored file, read by one thread at a time.
+/// A stored file. Clones share it, and one of them reads at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     file: Arc<Mutex<StoredFile>>,
+    /// The number of its bytes.
     pub length: u64,
 }
 
 impl Stored {
+    /// Opens the file or object of an input.
     pub fn open(input: &Input) -> io::Result<Self> {
         let file = input.storage.open()?;
         let length = file.length()?;
@@ -28,7 +30,7 @@ impl Stored {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file for a reader of these bytes: of an object they are read ahead.
+    /// This file, for a reader of the bytes from `from` to `end` alone: of an object, these are read ahead.
     pub fn within(&self, from: u64, end: u64) -> io::Result<Self> {
         let file = match &*self.file() {
             StoredFile::File(_) => return Ok(self.clone()),
@@ -37,7 +39,7 @@ impl Stored {
         Ok(Self { file: Arc::new(Mutex::new(file)), length: self.length })
     }
 
-    /// Bytes from an offset on, `None` if there are not as many.
+    /// The `length` bytes from the offset `start` on; `None` if there are not as many.
     pub fn bytes(&self, start: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         if start.checked_add(length).is_none_or(|end| end > self.length) {
             return Ok(None);
@@ -72,7 +74,7 @@ impl ChunkReader for Stored {
     }
 }
 
-/// The bytes of a file from somewhere on.
+/// A reader of the bytes of a file from an offset on.
 #[derive(Debug)]
 pub(super) struct Tail {
     stored: Stored,
