@@ -1,17 +1,17 @@
-//! A replacement for objects in stores, for a build that does not read them.
+//! A replacement for the module `object` in a build without the feature `stores`: every address is an error.
 
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// An object that never is: there is no store.
+/// An object in a store, of which no value exists in this build.
 #[derive(Debug)]
 pub(crate) enum Object {}
 
-/// Reads nothing.
+/// A reader of an object, of which no value exists.
 pub(crate) type ObjectReader = Object;
 
-/// An address to which nothing is put.
+/// An address that is written to, of which no value exists.
 pub(crate) type PutTarget = Object;
 
 fn absent<T>(what: &str) -> io::Result<T> {
@@ -22,15 +22,17 @@ fn absent<T>(what: &str) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
+/// False for any address, so that [`Object::find`] reports it.
 pub(crate) fn is_folder(_: &Path) -> bool {
     false
 }
 
+/// An error that names the feature.
 pub(crate) fn list(_: &Path) -> io::Result<Vec<Arc<Object>>> {
     absent("file here")
 }
 
-/// Methods that are never called.
+/// Methods of the module `object` that are never called, since no object exists.
 macro_rules! never {
     ($($name:ident($($of:ty),*) -> $result:ty;)*) => {
         $(pub fn $name(&self, $(_: $of),*) -> $result { match *self {} })*
@@ -38,10 +40,12 @@ macro_rules! never {
 }
 
 impl Object {
+    /// An error that names the feature, for an input.
     pub fn find(_: &Path) -> io::Result<Arc<Self>> {
         absent("file here")
     }
 
+    /// An error that names the feature, for a result that is to be written.
     pub fn of(_: &Path) -> io::Result<Self> {
         absent("result there")
     }

@@ -1,7 +1,7 @@
-//! Objects in stores and on web servers, read by ranges of bytes; [`put`] writes them.
+//! Objects in stores (S3, Google Cloud, Azure) and on web servers, read by ranges of bytes; [`put`] writes them.
 //!
-//! An object is pinned to the version in which it was found: one of another version is a failure. `object_store` asks
-//! again for what fails. The reader notes what still fails at the object ([`Object::failure`]), since the
+//! An object is pinned to the version in which it was found: bytes of another version are an error. `object_store`
+//! repeats requests that fail. A reader notes at the object what fails nevertheless ([`Object::failure`]), since the
 //! object is not corrupt.
 
 mod put;
@@ -52,7 +52,7 @@ fn wait<T>(work: impl Future<Output = T>) -> io::Result<T> {
 struct Address {
     /// All before the key.
     root: String,
-    /// Of a folder without the slash at its end.
+    /// The key; of a folder, without the slash at its end.
     key: Key,
     is_folder: bool,
     /// The name of the object, whichever way it was written.
@@ -181,11 +181,12 @@ fn tag(found: &ObjectMeta) -> Option<String> {
     found.e_tag.as_ref().map(|tag| if tag.ends_with('"') { tag.clone() } else { format!("\"{tag}\"") })
 }
 
-/// An object, as it was found.
+/// An object in the version in which it was found.
 pub(crate) struct Object {
     address: PathBuf,
     place: StorePlace,
     found: ObjectMeta,
+    /// The first error of a reader.
     failure: OnceLock<String>,
 }
 
@@ -201,7 +202,7 @@ impl Object {
         Arc::new(Self { address, place, found, failure: OnceLock::new() })
     }
 
-    /// Asks for an object.
+    /// Asks the store for the length and the version of the object at an address; an error if there is none.
     pub fn find(path: &Path) -> io::Result<Arc<Self>> {
         let address = Address::of(path)?;
         if address.is_folder {
@@ -217,18 +218,19 @@ impl Object {
         &self.address
     }
 
+    /// The number of bytes.
     pub fn length(&self) -> u64 {
         self.found.size
     }
 
-    /// A reader of it. Nothing is asked for yet.
+    /// A reader from the start of the object. It asks for nothing before it is read.
     pub fn open(self: &Arc<Self>) -> Box<ObjectReader> {
         let here = (0, Bytes::new());
         let (object, end) = (self.clone(), self.length());
         Box::new(ObjectReader { object, at: 0, end, step: FIRST, here, coming: None })
     }
 
-    /// Bytes that a reader holds at most.
+    /// The most bytes of memory that a reader of the object holds.
     pub fn read_ahead(&self) -> u64 {
         2 * STEP.min(self.length())
     }
@@ -247,18 +249,18 @@ impl Object {
         is_version && self.found.size == other.size
     }
 
-    /// The name of its version, if it has one.
+    /// The name of its version: the ETag, or else the seconds since 1970 of its last change, if the store gives one.
     pub fn version(&self) -> Option<String> {
         let modified = self.found.last_modified.timestamp();
         tag(&self.found).or_else(|| (modified != 0).then(|| modified.to_string()))
     }
 
-    /// Why bytes of it could not be had, if some could not.
+    /// The first error of a reader of the object; `None` if all bytes that were asked for came.
     pub fn failure(&self) -> Option<io::Error> {
         self.failure.get().map(|message| io::Error::other(message.clone()))
     }
 
-    /// The first bytes, at most so many.
+    /// The first bytes, at most `length`. Unlike a reader, this asks for no more than these.
     pub fn head(self: &Arc<Self>, length: u64) -> io::Result<Vec<u8>> {
         let mut head = Vec::new();
         self.open().within(0, length).take(length).read_to_end(&mut head)?;
@@ -285,12 +287,13 @@ impl Object {
     }
 }
 
-/// True if an address names all that is below it.
+/// True if an address in a store names all objects below it: it ends in `/`, or is a bucket. Web servers have no such
+/// addresses.
 pub(crate) fn is_folder(path: &Path) -> bool {
     Address::of(path).is_ok_and(|address| address.is_folder && !address.is_web())
 }
 
-/// All objects below an address.
+/// All objects below an address, in the order of the store. Empty objects that stand for folders are left out.
 pub(crate) fn list(path: &Path) -> io::Result<Vec<Arc<Object>>> {
     let Address { root, key, .. } = Address::of(path)?;
     let place = StorePlace::of(&root)?;
@@ -306,8 +309,8 @@ pub(crate) fn list(path: &Path) -> io::Result<Vec<Arc<Object>>> {
     Ok(found.into_iter().map(object).collect())
 }
 
-/// Reads an object from any place on. Who goes on reading has the next piece under way. That is what the reader of
-/// `object_store` does not have, nor does it see that an object was changed.
+/// A reader of an object from any place on. While one piece is read, the next one is under way, and a changed object is
+/// an error. The reader of `object_store` does neither.
 #[derive(Debug)]
 pub(crate) struct ObjectReader {
     object: Arc<Object>,
@@ -323,11 +326,13 @@ pub(crate) struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// Another reader of the same object, for someone who is going to read these bytes of it.
+    /// Another reader of the same object, at `from`. It asks for large pieces at once, but for none behind `end` unless
+    /// that is read.
     pub fn within(&self, from: u64, end: u64) -> Box<Self> {
         Box::new(Self { at: from, end: end.min(self.object.length()), step: STEP, ..*self.object.open() })
     }
 
+    /// The number of bytes of the object.
     pub fn length(&self) -> u64 {
         self.object.length()
     }
@@ -345,7 +350,7 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// Moves to a place, from which nothing is asked for yet.
+    /// Moves to a byte of the object, which the next read begins with. Nothing is asked for yet.
     pub fn move_to(&mut self, at: u64) {
         self.at = at;
     }

@@ -11,7 +11,9 @@ use super::object::{Object, ObjectReader};
 /// The place of stored bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Storage {
+    /// A file of this machine, by its path.
     File(PathBuf),
+    /// An object in a store or on a web server, in the version that was found.
     Object(Arc<Object>),
 }
 
@@ -24,7 +26,7 @@ impl Storage {
         }
     }
 
-    /// Opens the stored bytes.
+    /// Opens the stored bytes for reading from their start. A store is asked for nothing yet.
     pub fn open(&self) -> io::Result<StoredFile> {
         Ok(match self {
             Self::File(path) => StoredFile::File(File::open(path)?),
@@ -32,7 +34,7 @@ impl Storage {
         })
     }
 
-    /// The first bytes, at most so many.
+    /// The first bytes, at most `length`.
     pub fn head(&self, length: u64) -> io::Result<Vec<u8>> {
         match self {
             Self::File(path) => {
@@ -46,7 +48,7 @@ impl Storage {
         }
     }
 
-    /// The stamp of the file as it is now; none if nothing is there.
+    /// The stamp of the file as it is now, or of the object as it was found; `None` if no file is there.
     pub fn stamp(&self) -> Option<Stamp> {
         match self {
             Self::File(path) => Stamp::of(path),
@@ -54,7 +56,7 @@ impl Storage {
         }
     }
 
-    /// True if it is still what it was when its stamp was `found`.
+    /// True if the file still has the stamp `found`, or the object the version in which it was found.
     pub fn is_as_found(&self, found: Option<&Stamp>) -> bool {
         match self {
             Self::File(path) => found.is_some() && Stamp::of(path).as_ref() == found,
@@ -63,14 +65,15 @@ impl Storage {
     }
 }
 
-/// The facts by which a file is known to be the one that it was. Of an object every answer says its version, which is
-/// held against the one that was found: what is read is of that version or not read at all.
+/// The facts by which a file is known to be the same as before. An object needs none but its length: each answer of a
+/// store names a version, and bytes of another version are not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// The number of bytes.
     pub length: u64,
-    /// When it was written.
+    /// The time when the file was last written; `None` for an object, or where the system does not say.
     pub modified: Option<SystemTime>,
+    /// The device and the number on it (Unix).
     identity: Option<(u64, u64)>,
 }
 
@@ -104,7 +107,7 @@ impl StoredFile {
         }
     }
 
-    /// Moves to an offset.
+    /// Moves to an offset from the start, from which the next bytes are read.
     pub fn move_to(&mut self, offset: u64) -> io::Result<()> {
         match self {
             Self::File(file) => file.seek(SeekFrom::Start(offset)).map(drop),
@@ -115,7 +118,7 @@ impl StoredFile {
         }
     }
 
-    /// Reads so many bytes to the end of a list, or as many as there are; those that came before a failure stay there.
+    /// Appends `most` bytes to a list, or as many as there are. Those that came before an error stay there.
     pub fn append(&mut self, into: &mut Vec<u8>, most: u64) -> io::Result<()> {
         self.take(most).read_to_end(into).map(drop)
     }

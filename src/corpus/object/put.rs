@@ -19,14 +19,14 @@ const PARTS: u64 = 9_000;
 /// Bytes of parts that are under way, unless one has more.
 const UNDER_WAY: u64 = 32 << 20;
 
-/// An object that is to be made or replaced, or taken away.
+/// The address of an object in a store that is to be written, replaced or removed.
 pub(crate) struct PutTarget {
     place: StorePlace,
     key: Key,
 }
 
 impl PutTarget {
-    /// Takes the address of an object in a store that is written to, and asks nothing of the store yet.
+    /// The target at an address; an error for one on a web server. The store is asked for nothing yet.
     pub fn of(path: &Path) -> io::Result<Self> {
         let address = Address::of(path)?;
         if address.is_web() {
@@ -36,7 +36,7 @@ impl PutTarget {
         Ok(Self { place: StorePlace::of(&address.root)?, key: address.key })
     }
 
-    /// Tries to write, and leaves nothing: an upload is begun and given up.
+    /// Checks that the store lets the object be written, and leaves nothing: an upload is begun and given up.
     pub fn try_out(&self) -> io::Result<()> {
         self.place.wait(async {
             let mut upload = self.place.store.put_multipart(&self.key).await?;
@@ -46,8 +46,8 @@ impl PutTarget {
         })
     }
 
-    /// Puts a file there. `advance` hears of the bytes that are on their way. Where it fails there is no such object,
-    /// or the one that was there before.
+    /// Writes the content of the file at `path` to the object. `advance` gets the number of bytes of each part that is
+    /// sent. After an error there is no object, or the one that was there before.
     pub fn put(&self, path: &Path, advance: &dyn Fn(u64)) -> io::Result<()> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -81,7 +81,7 @@ impl PutTarget {
         })?
     }
 
-    /// Removes an object. That it is gone already is no failure.
+    /// Removes the object. A missing one is no error.
     pub fn remove(&self) -> io::Result<()> {
         match self.place.wait(self.place.store.delete(&self.key)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
