@@ -29,16 +29,18 @@ const TRIES: usize = 16;
 /// Stretches in a row of which nothing was used, before no more are claimed.
 const MISSES: u32 = 4;
 
-/// The stretches of a file, as they are claimed.
+/// The stretches of a gzip file, which threads claim one after the other.
 #[derive(Debug)]
 pub(crate) struct Claims {
     file: Arc<File>,
     length: u64,
-    /// Where the next one begins.
+    /// Stored offset at which the next one begins.
     next: u64,
+    /// Stored bytes of one.
     stretch: u64,
-    /// Bytes that are inflated of one at most, but for its last member.
+    /// Decoded bytes of one, behind which no further member is inflated.
     most: usize,
+    /// Stretches in a row of which nothing was used.
     misses: u32,
 }
 
@@ -54,8 +56,8 @@ impl Claims {
         Ok(Self { file: Arc::new(file), length, next: 0, stretch, most, misses: 0 })
     }
 
-    /// The next stretch at or behind this offset, if it is worth while. Members with more than so many bytes are left
-    /// for their turn.
+    /// The next stretch at or behind the stored offset `from`. `None` at the end of the file, or if nothing was used of
+    /// the last stretches. Members of more than `member_cap` decoded bytes are not inflated ahead.
     pub fn claim(&mut self, from: u64, member_cap: usize) -> Option<Claim> {
         let from = self.next.max(from);
         if from >= self.length || self.misses >= MISSES {
@@ -66,13 +68,13 @@ impl Claims {
         Some(Claim { file: self.file.clone(), from, to: self.next, most: self.most, member_cap })
     }
 
-    /// Notes that a stretch was used, or that it was not.
+    /// Notes whether any member of a stretch was used.
     pub fn note(&mut self, used: bool) {
         self.misses = if used { 0 } else { self.misses + 1 };
     }
 }
 
-/// A stretch of stored bytes, all members that begin in which are one thread's.
+/// A stretch of stored bytes: one thread inflates all members that begin in it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     file: Arc<File>,
@@ -85,17 +87,18 @@ pub(crate) struct Claim {
 /// A member that was inflated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InflatedMember {
-    /// Where it begins and ends in the stored file.
+    /// The stored offsets at which it begins and ends.
     pub stored: (u64, u64),
     /// Decoded bytes.
     pub length: usize,
 }
 
-/// Members that follow on each other, and their bytes.
+/// Members that follow on each other, and their decoded bytes; none if nothing was found.
 #[derive(Debug, Default)]
 pub(crate) struct InflatedMembers {
+    /// The members that are not used yet, in order.
     pub members: VecDeque<InflatedMember>,
-    /// At first those of all members, one behind the other.
+    /// Decoded bytes of all members, one behind the other, unless the reader of the file took them over.
     pub bytes: Vec<u8>,
 }
 
@@ -107,8 +110,8 @@ pub(crate) struct InflateScratch {
 }
 
 impl Claim {
-    /// Inflates the members of the stretch, into these bytes unless they are too many. What cannot be read, or is no
-    /// whole member, ends it.
+    /// Inflates the members of the stretch, up to bytes that cannot be read or are no whole member. `bytes` is a buffer
+    /// that is used again, unless it is too large.
     pub fn inflate(&self, scratch: &mut InflateScratch, mut bytes: Vec<u8>) -> InflatedMembers {
         if bytes.len() > 2 * self.most {
             bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! A check that documents have the fields that were named, by a look at the first documents: a misspelt name stops a
+//! A check that documents have the fields that a user named, by a look at the first documents: a misspelt name stops a
 //! run before it begins.
 
 use super::corruption::{CorruptionKind, FileReading};
@@ -16,20 +16,22 @@ use crate::{Error, Result};
 /// Documents that are looked at before a field is said to be missing.
 const DOCUMENTS: u64 = 10_000;
 
-/// Something that documents need.
+/// A value that documents must have for an option to make sense.
 pub(crate) struct Needed {
-    /// The option that needs it or names its field, and its value.
+    /// The option that needs it or names its field.
     pub parameter: &'static str,
+    /// The value of that option, for the message.
     pub named: String,
+    /// The fields that the option wants, in words, for the message.
     pub expected: String,
-    /// True if a document has it.
+    /// Returns true if a document has the value.
     pub has: fn(&Document<'_>) -> bool,
 }
 
-/// Checks that documents have what `options` name, a text and each field that was named, and what `others` need.
+/// Checks that documents have a text, an id and a URL where the user named their fields, and the values of `others`.
 ///
 /// # Errors
-/// If none of the first 10,000 documents has it, or the files are of a format that has no fields.
+/// If none of the first 10,000 documents has one of them, or if a field is named and all files are WARC.
 pub(crate) fn check_fields(inputs: &[Input], options: &ReadOptions, others: &[Needed]) -> Result<()> {
     let JsonlFields { text, id, url, named, .. } = &options.fields;
     let values = [("text-field", text), ("id-field", id), ("url-field", url)];
@@ -54,10 +56,10 @@ pub(crate) fn check_fields(inputs: &[Input], options: &ReadOptions, others: &[Ne
     others.iter().chain(&id).chain(&url).try_for_each(|needed| needed.check(inputs, options))
 }
 
-/// Checks that documents have a text; `whose` says in words which documents they are.
+/// Checks that documents have a text; `whose` names them in the message, as in `documents`.
 ///
 /// # Errors
-/// If none of the first 10,000 has one.
+/// If none of the first 10,000 has one, or one of the fields that are joined.
 pub(crate) fn check_texts(inputs: &[Input], options: &ReadOptions, whose: &str) -> Result<()> {
     // Of several fields each must be there, unless one has such a name, commas and all.
     let (text, joined) = (&options.fields.text, options.fields.joined().collect::<Vec<&str>>());
@@ -92,27 +94,27 @@ impl Needed {
         Err(Error::parameter(self.parameter, &self.named, format!("{}; {why}", self.expected)))
     }
 
-    /// A URL that is fit for something: `why` says for what.
+    /// A URL in the field `named` that `has` accepts. `why` follows "URLs of documents" in the message.
     pub fn url(named: &str, why: &str, has: fn(&Document<'_>) -> bool) -> Self {
         let expected = format!("a field with the URLs of documents{why}");
         Self { parameter: "url-field", named: named.to_owned(), expected, has }
     }
 
-    /// A score.
+    /// A score, as `named`, the value of the option `parameter`, asks for.
     pub fn score(parameter: &'static str, named: String) -> Self {
         let expected = "a field with numbers or dates".to_owned();
         Self { parameter, named, expected, has: |document| document.score.is_some() }
     }
 
-    /// A value that groups documents.
+    /// A value in `field` that groups documents, as `named`, the value of the option `parameter`, asks for.
     pub fn group(parameter: &'static str, named: String, field: &str) -> Self {
         let expected = format!("a field {field:?} with values that group documents");
         Self { parameter, named, expected, has: |document| document.group.is_some() }
     }
 }
 
-/// The number of documents that were looked at, if none of them has the field; none if some has it, or if no document
-/// was found, since its text is not the problem then.
+/// The number of records that were looked at, if none of their documents has the value. `None` if one has it, or if
+/// no document was found for another reason than a missing text.
 fn without(inputs: &[Input], options: &ReadOptions, has: fn(&Document<'_>) -> bool) -> Option<u64> {
     /// Decoded bytes that are looked at together.
     const BLOCK: usize = 1 << 16;
@@ -147,7 +149,7 @@ fn without(inputs: &[Input], options: &ReadOptions, has: fn(&Document<'_>) -> bo
     (has_no_text || all.documents > 0).then_some(all.records)
 }
 
-/// The names of the fields or columns of the first record that has names.
+/// The names of the fields or columns of the first input and record that have some; empty for WARC.
 pub(crate) fn names_there(inputs: &[Input], options: &ReadOptions) -> Vec<String> {
     let of = |input: &Input| match input.format {
         Format::Wet => Vec::new(),

@@ -1,4 +1,5 @@
-//! Corruption of the input: counted, skipped and named, never the end of a run.
+//! Corruption of the input: records, or sections of a file, that cannot be read. They are counted, skipped and named,
+//! and never end a run.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,8 +27,8 @@ const LISTED: usize = 20;
 pub enum CorruptionKind {
     /// The file is missing, is no regular file, or may not be read; or the operating system stopped reading.
     Unreadable,
-    /// The content is of no format that is read: first bytes that say nothing, no byte at all, blanks and zeros only,
-    /// as where a disk was full, or a member whose content is itself compressed.
+    /// The content is of no format that is read: first bytes that say nothing, no byte at all, or a member whose
+    /// content is itself compressed. A file of blanks and zeros alone is such, too, as where a disk was full.
     UnknownFormat,
     /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet, Arrow).
     Truncated,
@@ -38,9 +39,9 @@ pub enum CorruptionKind {
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.
     Checksum,
-    /// A record that breaks the rules of its format: a header, a length, a body of HTTP, a line that is no JSON object,
-    /// or values of CSV that are more or fewer than the columns. Text that is not UTF-8 where that is refused
-    /// ([`super::ReadRules::strict`]), and bytes between records.
+    /// A record that breaks the rules of its format: its header, its length, its body of HTTP, or its number of values
+    /// (CSV), or a line that is no JSON object. Bytes between records are such, too, and text that is not UTF-8 where
+    /// that is refused ([`super::ReadRules::strict`]).
     Malformed,
     /// A record or a file without the text field or column, or one that holds no string.
     NoText,
@@ -73,7 +74,7 @@ impl fmt::Display for CorruptionKind {
     }
 }
 
-/// The kind of corruption, and what was found.
+/// The kind of corruption, and what was found, in words.
 pub(crate) type CorruptionCause = (CorruptionKind, String);
 
 /// The corruption where the operating system or a store stopped reading.
@@ -89,10 +90,10 @@ pub struct Corruption {
     /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not
     /// blank; Parquet: rows). `None` when the corruption belongs to no record.
     pub record: Option<u64>,
-    /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the
-    /// place itself; in a Parquet file the text of the row group.
+    /// Offset in the stored file: of the gzip member or Zstandard frame, or in a plain file of the place itself. In
+    /// Parquet that of the text of the row group, in Arrow that of the record batch.
     pub offset: u64,
-    /// Decoded bytes from there to the place; 0 in a plain file and in Parquet.
+    /// Decoded bytes from there to the place; 0 in a plain file, in Parquet and in Arrow.
     pub within: u64,
     /// The kind of corruption.
     pub kind: CorruptionKind,
@@ -146,39 +147,40 @@ impl fmt::Display for Corruption {
 pub(crate) struct RecordPosition<'a> {
     /// The file, as it was named.
     pub path: &'a Path,
-    /// Its file and its row, if it is a document.
+    /// The shard and row that it has as a document.
     pub id: DocId,
-    /// Its number in the file, counted from 0.
+    /// Its number among all records of the file, counted from 0.
     pub record: u64,
-    /// Where corruption of it is.
+    /// The place that its corruption is reported with.
     pub place: Place,
-    /// True if it is what a server sent.
+    /// True for a WARC response or resource: what a server sent, whose text must be extracted.
     pub raw: bool,
 }
 
-/// The limits of a document while its text is extracted.
+/// The limits of a document while its text is extracted, and the bytes of one that exceeds the memory.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "html"), expect(dead_code))]
 pub(crate) struct DocumentRoom {
     /// Bytes of a body, unpacked; longer ones count as corrupt.
     cap: usize,
-    /// Bytes that a record may have.
+    /// Bytes that a document may have for memory's sake, as [`Document::bytes`] counts them.
     most: u64,
     exceeded: Cell<Option<u64>>,
 }
 
 impl DocumentRoom {
+    /// Limits: `cap` bytes of an unpacked body, by the options, and `most` bytes as [`Document::bytes`] counts them.
     pub fn new(cap: usize, most: u64) -> Self {
         Self { cap, most, exceeded: Cell::new(None) }
     }
 
-    /// Bytes of a body that are unpacked at most.
+    /// Bytes of a body that are unpacked at most, by both limits.
     #[cfg(feature = "html")]
     pub fn body(&self) -> usize {
         self.cap.min(TooLong::at_hand(self.most))
     }
 
-    /// Why a body is not read that is longer.
+    /// The corruption of a longer body. If memory is the limit, [`exceeded`](Self::exceeded) returns its bytes then.
     #[cfg(feature = "html")]
     pub fn refuse_body(&self) -> CorruptionCause {
         let body = self.body();
@@ -188,10 +190,10 @@ impl DocumentRoom {
         (CorruptionKind::TooLarge, format!("a body above {body} bytes (--longest-document)"))
     }
 
-    /// Takes what is in memory as a record of so many bytes is.
+    /// Checks that there is memory for a document that takes as much as a record of so many bytes.
     ///
     /// # Errors
-    /// If that is too much.
+    /// The corruption, if that is more than `most`; [`exceeded`](Self::exceeded) returns these bytes then.
     #[cfg(feature = "html")]
     pub fn take(&self, bytes: u64) -> Result<(), CorruptionCause> {
         if bytes <= self.most {
@@ -201,27 +203,29 @@ impl DocumentRoom {
         Err((CorruptionKind::TooLarge, "more markup than there is memory for".to_owned()))
     }
 
-    /// Bytes of a record that would take what there was no room for.
+    /// The least bytes of a document for which there was too little memory; `None` if there was enough.
     pub fn exceeded(&self) -> Option<u64> {
         self.exceeded.get()
     }
 }
 
-/// A record with more bytes than there is memory for.
+/// A record with more bytes than there is memory for, at which reading ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong {
+    /// Its number among the records of its file, counted from 0.
     pub record: u64,
     /// Bytes that it has at least, as [`Document::bytes`] counts them.
     pub bytes: u64,
 }
 
 impl TooLong {
-    /// The number of bytes of a record that may be at hand if the record may take `most`: half of them counts.
+    /// The decoded bytes of a record that may be read if it may have `most` bytes: twice as many, since
+    /// [`of`](Self::of) counts half of them.
     pub fn at_hand(most: u64) -> usize {
         usize::try_from(most.saturating_mul(2)).unwrap_or(usize::MAX)
     }
 
-    /// A record of which so many bytes are at hand.
+    /// A record of which `at_hand` decoded bytes are read, and more may follow. Half of them count.
     pub fn of(record: u64, at_hand: usize) -> Self {
         Self { record, bytes: at_hand.div_ceil(2) as u64 }
     }
@@ -274,20 +278,20 @@ pub struct FileReading {
     pub unread: u64,
     /// Documents whose text was taken from what a server sent.
     pub extracted: u64,
-    /// [`TextSum`] of the documents; none where it was not asked for.
+    /// The [`TextSum`] of the documents; `None` where it was not asked for.
     #[serde(default)]
     pub texts: Option<TextSum>,
     /// Time spent on reading, decoding and cutting into records, summed over threads.
     pub decoding: Duration,
-    /// The part of it that is spent under the file's lock, while no other thread is served.
+    /// The part of `decoding` that is spent under the file's lock, while other threads wait for it.
     #[serde(default)]
     pub locked: Duration,
-    /// Time spent on the records themselves, `each` included, summed over threads.
+    /// Time spent on the records of blocks and by whoever takes their documents, summed over threads.
     pub processing: Duration,
 }
 
-/// A sum over the texts of a file and their places in it: files with the same sum have the same texts at the same
-/// places, but by a chance of one in 2⁶⁴. JSON has it as sixteen hexadecimal digits.
+/// A sum over the texts of a file and their rows. Files with the same sum have the same texts in the same rows, but by
+/// a chance of one in 2⁶⁴. JSON has it as sixteen hexadecimal digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct TextSum(u64);
@@ -299,7 +303,7 @@ impl TextSum {
         self.0 = self.0.wrapping_add(text);
     }
 
-    /// Takes in what another part of the file came to.
+    /// Takes in the sum of another part of the file.
     pub fn merge(&mut self, part: Self) {
         self.0 = self.0.wrapping_add(part.0);
     }
@@ -320,8 +324,8 @@ impl TryFrom<String> for TextSum {
 }
 
 impl FileReading {
-    /// The corruption in lines for a person: a line for the sections that are alike, the first of these, and how
-    /// many more there are. None without corruption. Records without a text have one warning for all files.
+    /// The corruption in lines for a person: one for sections of the same kind and detail, with the first of them and
+    /// how many more there are. Records without a text are left out, since one warning covers those of all files.
     pub fn corruption_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Corruption, u64)> = Vec::new();
         for piece in self.corruption.iter().filter(|piece| piece.kind != CorruptionKind::NoText) {
@@ -347,8 +351,8 @@ impl FileReading {
         lines
     }
 
-    /// Takes in a record: hands on its document and counts it, or notes what is corrupt of it. One that has neither a
-    /// content nor corruption counts as unread, if it is raw, and as without a text otherwise.
+    /// Takes in a record: hands its document to `each` and counts it, or notes its corruption. A record without content
+    /// and corruption counts as unread, if it is raw, and as without a text otherwise.
     pub(crate) fn take(
         &mut self,
         position: RecordPosition<'_>,
@@ -378,7 +382,7 @@ impl FileReading {
         }
     }
 
-    /// Adds what a part of the file came to.
+    /// Adds the outcome of reading a part of the file. Its path and its sum of texts are not taken over.
     pub(crate) fn merge(&mut self, part: Self) {
         self.stored_bytes += part.stored_bytes;
         self.decoded_bytes += part.decoded_bytes;
@@ -404,7 +408,7 @@ impl FileReading {
         part.corruption.into_iter().for_each(|corruption| self.keep(corruption));
     }
 
-    /// Counts a corrupt section and keeps it for now.
+    /// Counts a corrupt section and lists it. [`settle`](Self::settle) shortens the list.
     pub(crate) fn add(&mut self, corruption: Corruption) {
         self.corrupt += 1;
         self.documents_lost += corruption.documents.unwrap_or(0);
@@ -421,7 +425,7 @@ impl FileReading {
         }
     }
 
-    /// Puts the corruption in file order and drops what is too much.
+    /// Sorts the listed corruption in file order, and keeps the first [`CORRUPTION_KEPT`] of it.
     pub(crate) fn settle(&mut self) {
         self.corruption.sort_by(|a, b| a.key().cmp(&b.key()));
         self.corruption.truncate(CORRUPTION_KEPT);

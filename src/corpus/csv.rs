@@ -1,4 +1,4 @@
-//! Tables as text: where a record ends, quotes and all (RFC 4180), and the columns wanted of it.
+//! Tables as text, CSV and TSV: where a record ends, quotes and all (RFC 4180), and the columns that are wanted of it.
 
 use std::borrow::Cow;
 use std::io;
@@ -31,7 +31,8 @@ pub(crate) struct CsvHeader {
 }
 
 impl CsvHeader {
-    /// Reads the header of a file; none where it does not end within a megabyte.
+    /// Reads the header of a file; `None` if there is none, or it does not end within a megabyte. A name that ends in
+    /// `.tsv` says that tabs delimit values.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -77,7 +78,7 @@ impl CsvHeader {
         }
     }
 
-    /// True if there is a column of texts.
+    /// True if there is a column of texts, or each of those that are joined.
     pub fn has_text(&self, fields: &JsonlFields) -> bool {
         self.texts(fields).is_ok()
     }
@@ -214,7 +215,7 @@ fn values(record: &[u8], delimiter: u8) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// Cuts the next record off the start of `bytes`.
+/// Cuts the next record off the start of `bytes`. One of more than `cap` bytes is corrupt.
 pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
     if bytes.first().is_some_and(|&byte| is_line_end(byte)) {
         return Step::Skip(1);

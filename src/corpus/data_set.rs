@@ -1,4 +1,5 @@
-//! The files of Hugging Face beside the shards of a data set (`save_to_disk`, or its cache), which are no documents.
+//! Data sets that Hugging Face saved in a folder (`save_to_disk`, or its cache). A shard is one of their Arrow files
+//! with documents; other files stand beside the shards and hold none.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 pub(crate) const STATE: &str = "state.json";
 /// The file that says where a data set comes from.
 pub(crate) const INFO: &str = "dataset_info.json";
-/// Bytes of these that are read at most: what is longer is something else.
+/// The most bytes of [`STATE`] and [`INFO`] that are read. A longer file is something else.
 pub(crate) const LONGEST: u64 = 16 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -23,7 +24,7 @@ struct DataSetShard {
     others: BTreeMap<String, Value>,
 }
 
-/// The shards of a folder, as its files name them.
+/// The data set in a folder, as its [`STATE`] or [`INFO`] describes it.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct DataSet {
     #[serde(rename = "_data_files")]
@@ -34,10 +35,10 @@ pub(crate) struct DataSet {
 }
 
 impl DataSet {
-    /// The data set of a folder whose files of these names hold these bytes; none if it is no data set.
+    /// The data set in a folder, if it is one. `read` returns the content of a file by its name, if it is there.
     ///
     /// # Errors
-    /// If some rows of the shards alone are in the data set.
+    /// If only some rows of the shards are in the data set, since all rows would be read.
     pub fn of(folder: &Path, mut read: impl FnMut(&str) -> Option<Vec<u8>>) -> Result<Option<Self>> {
         let state = read(STATE).and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         let Some(Self { shards: Some(shards), indices }) = state else {
@@ -54,7 +55,7 @@ impl DataSet {
         Err(Error::parameter("input", got, expected))
     }
 
-    /// True if a file of the folder is no shard, by its name.
+    /// True if a file of the folder belongs to the data set, by its name, and is not a shard.
     pub fn is_beside(&self, name: &str) -> bool {
         match &self.shards {
             _ if name == INFO => true,

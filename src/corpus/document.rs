@@ -9,9 +9,9 @@ use crate::document::{DocId, Place};
 pub struct Document<'a> {
     /// Its file and its row.
     ///
-    /// Rows count the *candidates* of a file in file order: whole `conversion` records, or lines that are not
-    /// blank; in Parquet, rows. A candidate that turns out to be corrupt later (text that is not UTF-8, a
-    /// line that is not JSON) keeps its row, so rows have gaps there.
+    /// Rows count the records of a file that may be documents: WARC records of a type that is read, lines that are not
+    /// blank, records of CSV, rows of tables. A record whose content turns out to be corrupt (a line that is not JSON)
+    /// or without a text keeps its row, so rows have gaps there.
     pub id: DocId,
     /// `WARC-Record-ID` as written, with its angle brackets; or the id field of a line or row.
     pub record_id: Option<&'a str>,
@@ -26,17 +26,18 @@ pub struct Document<'a> {
     pub group: Option<&'a str>,
     /// The text, verbatim but for what is repaired; may be empty.
     pub text: &'a str,
-    /// U+FFFD stands in the text for bytes that are no UTF-8, or for half a surrogate pair.
+    /// True if U+FFFD stands in the text for bytes that its charset does not have, or for half a surrogate pair.
     pub repaired: bool,
-    /// The crawler cut it, or its body breaks off: the text goes as far as that did.
+    /// True if the crawler cut the document, or its body breaks off. The text goes as far as it was received.
     pub truncated: bool,
-    /// Where it is stored.
+    /// Where it is stored, so that it can be read again.
     pub place: Place,
-    /// Bytes of memory that are taken beside it to read it: by the tree of its HTML, or by data pages of Parquet.
+    /// Bytes of memory that reading takes besides copies of the text: for the tree of HTML, or for the rows of Parquet
+    /// or Arrow that are decoded with it.
     pub(crate) beside: u64,
 }
 
-/// The content of a record.
+/// The text of a record and its other values, before they have a row and a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordContent<'a> {
     /// Its text.
@@ -47,17 +48,17 @@ pub struct RecordContent<'a> {
     pub url: Option<Cow<'a, str>>,
     /// Its language, if it has one.
     pub language: Option<Cow<'a, str>>,
-    /// Its score, if it is asked for.
+    /// Its score, if a field of scores is asked for and holds a number or a date.
     pub score: Option<f64>,
-    /// The value that groups it, if it is asked for.
+    /// The value that groups it, if a field of groups is asked for and the record has it.
     pub group: Option<Cow<'a, str>>,
-    /// U+FFFD stands in it for what could not be read.
+    /// See [`Document::repaired`].
     pub repaired: bool,
     /// See [`Document::truncated`].
     pub truncated: bool,
     /// See [`Document::beside`].
     pub(crate) beside: u64,
-    /// The names that are there and cannot be used, each with the reason.
+    /// A message for each id, URL or language that is there and cannot be used: the field's name and the reason.
     pub(crate) bad_names: Vec<String>,
 }
 
@@ -81,8 +82,8 @@ impl RecordContent<'_> {
     }
 }
 
-/// The number of copies of a long record in memory while it is read and sketched: stored, decoded, cut. The set of its
-/// features takes as much as three of these.
+/// The number of times that a long record is counted in memory while it is read and sketched. Three are for its
+/// stored, decoded and cut copies, and three for the set of its features.
 pub(crate) const IN_MEMORY: u64 = 6;
 
 /// Bytes that a feature takes in the set of those of a document.
@@ -100,13 +101,13 @@ fn words(text: &str) -> u64 {
 }
 
 impl<'a> Document<'a> {
-    /// Bytes of id and URL.
+    /// Bytes of its id and its URL together.
     pub fn name_bytes(&self) -> u64 {
         [self.record_id, self.url].into_iter().flatten().map(str::len).sum::<usize>() as u64
     }
 
-    /// The memory that it takes while it is read and sketched, in bytes of a record that is there six times and has
-    /// words of usual length.
+    /// The bytes of memory that the document takes while it is read and sketched, divided by `IN_MEMORY` (6). For words
+    /// of usual length that is about the length of the document.
     pub fn bytes(&self) -> u64 {
         let document = self.name_bytes() + self.text.len() as u64;
         let buffers = (self.place.length.max(document) + document) * 3 / 2;

@@ -13,10 +13,11 @@ use super::{parquet, wet};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
-/// Hands over all that may be a document in a file, by its row, as it stands there: a line, or the text of a record.
+/// Hands each record of a file that may be a document to `each`: its row, and its content as it stands there, a line or
+/// the bytes behind a header. Files of Parquet and Arrow hand over nothing.
 ///
 /// # Errors
-/// As `each`.
+/// The first error of `each`. Corruption is passed over.
 pub(crate) fn each_record(
     input: &Input,
     options: &ReadOptions,
@@ -80,7 +81,7 @@ fn span(bytes: &[u8], format: Format, id: DocId, place: Place) -> Option<Span> {
     Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, raw, place, member: None })
 }
 
-/// The header block of the WET record at a place.
+/// The header block of the WARC record at a place.
 ///
 /// # Errors
 /// If the file cannot be read, or there is no such record.
@@ -91,7 +92,7 @@ pub(crate) fn header_at(input: &Input, options: &ReadOptions, place: Place) -> s
     Ok(record[..end].to_vec())
 }
 
-/// An error for a file of which something was read otherwise before.
+/// The error for a file that no longer holds what was read before: `field` was `expected`, and is `got`.
 pub(crate) fn read_otherwise(input: &Input, field: &'static str, expected: String, got: String) -> Error {
     let path = input.path.clone();
     Error::Format { path, field, expected, got, advice: "was the file changed during the run?" }
@@ -104,7 +105,7 @@ pub(crate) fn read_otherwise(input: &Input, field: &'static str, expected: Strin
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read, [`Error::Format`] if a place does not hold a document, as when the
-/// file was changed since. Documents before it were handed out.
+/// file was changed since. The documents before it were handed out.
 pub fn fetch(
     inputs: &[Input],
     options: &ReadOptions,

@@ -17,7 +17,7 @@ pub(crate) const ARROW_MAGIC: &[u8] = b"ARROW1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// WARC records, of which the `conversion` records are documents.
+    /// WARC records, WET or not. Documents are the `conversion` records, and what servers sent, as far as it is read.
     Wet,
     /// One JSON object a line.
     Jsonl,
@@ -30,7 +30,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// True if its rows are stored column by column. Records of another format follow one another in a stream of bytes.
+    /// True if rows are stored column by column. Records of other formats follow one another in a stream of bytes.
     pub(crate) fn is_columnar(self) -> bool {
         matches!(self, Self::Parquet | Self::Arrow)
     }
@@ -65,7 +65,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression that the first bytes of a file are a sign of.
+    /// The compression by the first bytes of a file.
     pub fn by_magic(head: &[u8]) -> Self {
         // A corrupt third byte leaves a gzip file a gzip file.
         match head {
@@ -75,7 +75,7 @@ impl Compression {
         }
     }
 
-    /// True if a gzip file is of short members, as far as its head tells: it ends there, or two members do.
+    /// True for gzip if `head`, the first bytes of a file, holds two whole members, or ends with the first one.
     pub fn has_short_members(self, head: &[u8]) -> bool {
         let (mut ended, mut is_cut) = (0, self != Self::Gzip);
         let rest = each_member(head, |member| {
@@ -86,7 +86,8 @@ impl Compression {
         !is_cut && (ended > 1 || ended == 1 && rest.is_empty())
     }
 
-    /// The decoded start of a compressed file, as far as it decodes.
+    /// The decoded start of a compressed file, by its first bytes: 4 KiB, or as much as decodes. Empty if the file is
+    /// not compressed.
     pub fn decoded_head(self, head: &[u8]) -> Vec<u8> {
         const LENGTH: usize = 4 << 10;
         let mut start = Vec::with_capacity(LENGTH);
@@ -130,15 +131,15 @@ fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8
 /// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileType {
-    /// None if neither content nor name is of a format we read.
+    /// The format; `None` if neither content nor name is of one that is read.
     pub format: Option<Format>,
     pub compression: Compression,
-    /// Its bytes look like it.
+    /// True if the format is certain: the caller wants it, the first bytes show it, or it is Parquet or Arrow.
     pub is_read: bool,
 }
 
 impl FileType {
-    /// Tells a file by its first bytes and its name. `wanted` is its format, whatever it looks like.
+    /// The type of a file by its first bytes and its name. `wanted` is its format, if a user named it.
     pub fn of(name: &Path, head: &[u8], wanted: Option<Format>) -> Self {
         let (named, packed) = by_name(name);
         let (magic, start) = (Compression::by_magic(head), Format::by_start(head));
@@ -172,7 +173,7 @@ impl FileType {
     }
 }
 
-/// The format of a file whose content says nothing. `wanted` is its format, whatever its name says.
+/// The format of a file whose content says nothing: `wanted` if a user named it, or else by its name, or else WET.
 pub(crate) fn guess(name: &Path, wanted: Option<Format>) -> Format {
     wanted.or(by_name(name).0).unwrap_or(Format::Wet)
 }
@@ -265,15 +266,17 @@ pub(crate) fn stem(name: &str) -> &str {
     stem
 }
 
-/// True if a file's name has this ending, but for that of a compression.
+/// True if a file's name ends so, in any case of letters, before the ending of a compression.
 pub(crate) fn is_called(path: &Path, ending: &str) -> bool {
     split_name(path).0.ends_with(ending)
 }
 
-/// Endings of files that are a text each, and of those that are HTML.
+/// Endings of files that are a text each.
 pub(crate) const TEXT: [&str; 4] = [".txt", ".text", ".md", ".markdown"];
+/// Endings of files that are a document of HTML each.
 pub(crate) const HTML: [&str; 3] = [".html", ".htm", ".xhtml"];
 
+/// True if a file's name has one of these endings, in any case of letters.
 pub(crate) fn ends_with(path: &Path, endings: &[&str]) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     endings.iter().any(|ending| name.ends_with(ending))

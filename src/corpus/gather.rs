@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// The files to gather, and the file of lines to make.
 #[derive(Clone, Debug)]
 pub struct GatherJob {
-    /// Folders, of which every file with the name of a text or of HTML is a document, and files.
+    /// Files that are a document each, and folders. In a folder every file with the name of a text or of HTML is one.
     pub inputs: Vec<PathBuf>,
     /// The file to make: its name ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`.
     pub out: PathBuf,
@@ -36,7 +36,7 @@ pub struct GatherJob {
 pub struct Gathered {
     /// The outcome of reading all files, as if they were one.
     pub reading: FileReading,
-    /// Other entries of the folders.
+    /// Entries of the folders that are no documents, or were not read.
     pub passed_over: PassedOver,
 }
 
@@ -51,11 +51,11 @@ struct GatheredLine<'a> {
 /// Writes a line of JSON for each file that is a document: its path as its id, its text, and its URL if
 /// [`GatherJob::url`] says how that begins. Documents come in the order of their paths.
 ///
-/// The text of HTML, which is known by its name, or by its first bytes where the name says nothing, is taken as that of
-/// a server's response is, in its charset. A build without the feature `html` reads texts in UTF-8 alone, and refuses
-/// HTML. A file that cannot be read is passed over and reported.
+/// HTML is known by the name of its file, or by its first bytes where the name says nothing. Its text is taken like
+/// that of a server's response. A build without the feature `html` reads texts in UTF-8 alone, and refuses HTML. A file
+/// that cannot be read is passed over and reported.
 ///
-/// `progress` gets the number of files, and then how many more are done.
+/// `progress` first gets the number of files and 0, and then `None` and the number of files that are done since.
 ///
 /// # Errors
 /// If `out` is there already or cannot be written, or if no file was found.

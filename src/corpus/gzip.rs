@@ -25,10 +25,10 @@ const LINES_TRY: usize = 1 << 20;
 const STORED_MORE: usize = 1 << 20;
 /// Stored bytes to have at hand before the first member is tried, instead of [`AHEAD`].
 const FIRST_AHEAD: usize = 32 << 10;
-/// The number of candidates in a file that are inflated whole when the next member is looked for; later ones count only
-/// if they start like a record. It bounds the time that a hostile file takes.
+/// The number of possible members in a file that are inflated whole when the next member is looked for. Later ones
+/// count only if they start like a record. This bounds the time that a hostile file takes.
 const FULL_PROBES: u32 = 10_000;
-/// Decoded bytes of them at a time.
+/// Decoded bytes of such a member that are inflated at a time.
 const PROBED: usize = 64 << 10;
 
 /// A member being inflated as a stream.
@@ -45,6 +45,7 @@ struct MemberStream {
 /// A gzip file being decoded.
 #[derive(Debug)]
 pub(crate) struct GzipSource {
+    /// The stored bytes that come next.
     pub window: Window,
     format: Format,
     inflater: Inflater,
@@ -67,6 +68,7 @@ struct Ready {
 }
 
 impl GzipSource {
+    /// A decoder of a file from where it stands. The format of its records tells members from other bytes.
     pub fn new(file: StoredFile, format: Format) -> Self {
         Self {
             window: Window::new(file),
@@ -80,8 +82,9 @@ impl GzipSource {
         }
     }
 
-    /// Takes over what was inflated ahead, for a block that begins with `carry`, and gives room for the block. If the
-    /// first member is the next one, its bytes and those of the others stand in their place already.
+    /// Takes over what was inflated ahead for a block, and returns the buffer of the block. Its first `carry` bytes are
+    /// for those left over from the block before. Behind them stand the bytes of all members, if the first of these is
+    /// the next one of the file.
     pub fn take_over(&mut self, mut inflated: InflatedMembers, carry: usize) -> Vec<u8> {
         let offset = self.window.offset();
         let in_place =
@@ -107,17 +110,18 @@ impl GzipSource {
         self.stream.is_none() && next.is_some_and(|member| member.stored.0 == self.window.offset())
     }
 
-    /// True if all that was inflated ahead lies behind; false if nothing was.
+    /// True if members were inflated ahead, and none of them is left; false if none were.
     pub fn is_used_up(&self) -> bool {
         self.ready.as_ref().is_some_and(|ready| ready.inflated.members.is_empty())
     }
 
-    /// Drops what is left of it; says whether any of it was used.
+    /// Drops what is left of the members that were inflated ahead. Returns whether any of them was used; `None` if none
+    /// were taken over.
     pub fn let_go(&mut self) -> Option<bool> {
         self.ready.take().map(|ready| ready.used)
     }
 
-    /// The next member, if it was inflated ahead.
+    /// Adds the next member to the feed, if it was inflated ahead; false if it was not.
     fn fill_ready(&mut self, feed: &mut Feed) -> bool {
         let offset = self.window.offset();
         let Some(Ready { inflated: InflatedMembers { members, bytes }, at, in_place, used }) =
@@ -144,6 +148,7 @@ impl GzipSource {
         false
     }
 
+    /// Decodes the next member, or a step of a long one, into the feed, or notes corruption; false at the file's end.
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         if self.stream.is_some() {
             self.inflate_stream(feed);

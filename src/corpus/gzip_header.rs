@@ -6,15 +6,18 @@ pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// comment. Their lengths have no bound of their own.
 pub(crate) const HEADER_CAP: usize = 1 << 20;
 
-/// The length of a gzip header.
+/// The header that bytes begin with.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GzipHeader {
+    /// A header of so many bytes.
     Length(usize),
+    /// The start of one, perhaps: more bytes are needed.
     Short,
+    /// None, or one above [`HEADER_CAP`].
     Bad,
 }
 
-/// The length of the header that bytes begin with.
+/// Looks for a gzip header at the start of bytes.
 pub(crate) fn header(bytes: &[u8]) -> GzipHeader {
     if !bytes.starts_with(&GZIP_MAGIC[..bytes.len().min(3)]) {
         return GzipHeader::Bad;
@@ -45,7 +48,7 @@ pub(crate) fn header(bytes: &[u8]) -> GzipHeader {
     }
 }
 
-/// The bytes behind the header of a member; none without a whole header.
+/// The bytes behind the gzip header that these begin with; `None` without a whole header.
 pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
     if let GzipHeader::Length(n) = header(bytes) { bytes.get(n..) } else { None }
 }

@@ -1,6 +1,6 @@
-//! Pages as servers sent them: the text of the HTML in a WARC response or resource.
+//! Documents as servers sent them: the text of the HTML in a WARC response or resource. A page is HTML or plain text.
 //!
-//! Read leniently, as crawlers write many things: a body that says it is chunked or compressed and is not is
+//! Reading is lenient, as crawlers write many things. A body that says that it is chunked or compressed and is not is
 //! taken as it is, and a body that breaks off counts as far as it goes.
 
 use std::borrow::Cow;
@@ -33,8 +33,8 @@ fn page_type<'t>(content_type: &'t str, body: &[u8]) -> Option<(bool, Option<&'t
     Some((is_html, parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="))))
 }
 
-/// The text of the page that a resource holds, by the content type of its record: a page without the answer of a server
-/// around it, as wget keeps of FTP, and browsers of what they have rendered. None if it is no HTML or plain text.
+/// The text of the page in a WARC resource, by the content type of its record. A resource has no HTTP header, as wget
+/// keeps pages of FTP, and browsers what they have rendered. `None` if it is neither HTML nor plain text.
 ///
 /// # Errors
 /// The kind of corruption and what was found.
@@ -48,9 +48,8 @@ pub(crate) fn text_of_resource<'a>(
     text_of(Cow::Borrowed(content), charset, is_html, room).map(Some)
 }
 
-/// The text of the page that a response holds, as far as there is `room` at every step. None if it holds no page: no
-/// answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the crawler
-/// cut it.
+/// The text of the page that a response holds, within the limits of `room`. `None` if it holds no page: no HTTP, a
+/// status other than 2xx, or something else than HTML or plain text. `cut` says that the crawler cut it.
 ///
 /// # Errors
 /// The kind of corruption and what was found.
@@ -98,7 +97,8 @@ pub(crate) fn text_of_response<'a>(
     Ok(Some(RecordContent { truncated: cut, ..text }))
 }
 
-/// The text of a page, which is HTML or a text already, in a charset if one was named.
+/// The text of a body without content codings: of HTML, or the body itself if it is plain text. `charset` is the name
+/// that a header gave; without one the body itself tells.
 ///
 /// # Errors
 /// The kind of corruption and what was found.
@@ -145,7 +145,7 @@ struct Markup {
     tags: u64,
     /// The depth of elements at most, without those that others end.
     depth: u64,
-    /// The most of a tag, about.
+    /// The most attributes of a tag, about.
     attributes: u64,
 }
 
@@ -318,8 +318,8 @@ fn looks_like_text(bytes: &[u8], is_html: bool) -> bool {
     looks_like_html(bytes) || is_utf8 && (!is_html || bytes.contains(&b'<'))
 }
 
-/// A text in UTF-8, and whether something in it was none of its charset: that of a byte order mark, of the
-/// HTTP header, of the HTML itself; else UTF-8 if it is that, and windows-1252 as browsers take it.
+/// A text in UTF-8, and true if U+FFFD stands for bytes that its charset does not have. The charset is that of a byte
+/// order mark, of the HTTP header, or of the HTML itself; else UTF-8 if it fits, or windows-1252 as in browsers.
 fn in_utf8<'a>(body: Cow<'a, [u8]>, charset: Option<&str>, is_html: bool) -> (Cow<'a, str>, bool) {
     let named = |name: &str| Encoding::for_label(name.trim_matches(['"', '\'', ' ']).as_bytes());
     let by_mark = Encoding::for_bom(&body).map(|(encoding, _)| encoding);

@@ -1,4 +1,4 @@
-//! A file to read.
+//! A file to read: where its bytes are, its format, and the facts that were found before it is read.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,33 @@ use crate::atomic_write::Unfinished;
 /// One file to read. Its position in the list of inputs is the shard of its documents.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The name for people, as the user gave it; `-` for standard input.
+    /// The path that messages show: as the user gave it, or below a folder that the user gave; `-` for standard input.
     pub path: PathBuf,
     /// The format of its records.
     pub format: Format,
     /// The compression, by its content, whatever its name says.
     pub compression: Compression,
-    /// Where the bytes are: the same file or object, or the copy of a stream.
+    /// Where the bytes are read: the file or object, or the temporary copy of a stream or of a file in UTF-16.
     pub(crate) storage: Storage,
-    /// Keeps a copy until the last clone is gone, or the run is ended.
+    /// The temporary copy, if there is one. It is deleted with the last clone of this value, or when the run is ended.
     pub(super) spool: Option<Arc<Unfinished>>,
-    /// The original of the copy, if it is no stream: a file in UTF-16.
+    /// The real path or address of a file in UTF-16 whose copy is read; `None` for a stream, or without a copy.
     pub(super) original: Option<PathBuf>,
-    /// Why it cannot be read, if that is known; reading it yields this corruption.
+    /// The reason why it cannot be read, if that is known beforehand. Reading it yields this corruption alone.
     pub(crate) problem: Option<CorruptionCause>,
-    /// The file when it was found.
+    /// Length, time and identity of `storage` when it was found.
     found: Option<Stamp>,
-    /// The columns (CSV).
+    /// The header that names the columns of CSV; `None` for other formats, and for an empty file.
     pub(crate) header: Option<Arc<CsvHeader>>,
-    /// Bytes that decompressing it holds.
+    /// Bytes of memory that a reader needs to decompress it, or for the footer of Parquet and the like.
     pub(super) decoding: u64,
-    /// True if it is of short gzip members, as far as its head tells.
+    /// True for a gzip file of short members, as far as its first bytes tell: [`Compression::has_short_members`].
     pub(crate) has_short_members: bool,
     /// The dictionary of its Zstandard frames; empty if they need none.
     pub(crate) dictionary: Arc<[u8]>,
 }
 
-/// An input of a run, its number among the inputs, and the options by which it is read.
+/// An input of a run, its position in the list of inputs, and the options by which it is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadInput<'a> {
     pub shard: u32,
@@ -52,7 +52,7 @@ pub(crate) struct ReadInput<'a> {
 }
 
 impl Input {
-    /// The name in results of a document that has no ID for itself alone: the file and the row of the document.
+    /// The name in results of the document in this row, `PATH:ROW`, where it has no ID of its own.
     pub fn name_of(&self, row: u32) -> String {
         format!("{}:{row}", self.path.display())
     }
@@ -62,7 +62,7 @@ impl Input {
         self.found.as_ref().map_or(0, |found| found.length)
     }
 
-    /// The time when the file that was found was written, not a copy of it; none of an object or a stream.
+    /// The time when the file was last written; of a copy, that of the original. `None` for an object or a stream.
     pub(crate) fn written(&self) -> Option<SystemTime> {
         match self.spool {
             Some(_) => fs::metadata(self.known_by()).and_then(|found| found.modified()).ok(),
@@ -70,16 +70,18 @@ impl Input {
         }
     }
 
-    /// True if the file is the one that was found, as far as that shows from without.
+    /// True if the file has the length, time and identity, or the object the version, that were found. No content is
+    /// read for this.
     pub(crate) fn is_as_found(&self) -> bool {
         self.storage.is_as_found(self.found.as_ref())
     }
 
-    /// The place of the bytes: the file behind any link, the address of the object, or the copy of a stream.
+    /// The real path of the file, the address of the object, or the path of the copy of a stream.
     pub fn stored(&self) -> &Path {
         self.original.as_deref().unwrap_or(self.storage.path())
     }
 
+    /// The object that holds its bytes; `None` if a file does.
     pub(super) fn object(&self) -> Option<&Object> {
         match &self.storage {
             Storage::File(_) => None,
@@ -87,18 +89,18 @@ impl Input {
         }
     }
 
-    /// Why bytes of an object could not be had, if some could not: another time they may.
+    /// The error of the store, if some reader of the object failed. The object is not corrupt, and may be read later.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         self.object()?.failure()
     }
 
-    /// Bytes that a reader of it holds beside what one of a plain file does: of a store, and to decompress.
+    /// Bytes of memory that a reader holds beyond those for a plain file: read ahead of an object, and to decompress.
     pub(crate) fn read_ahead(&self) -> u64 {
         self.object().map_or(0, Object::read_ahead) + self.decoding
     }
 
-    /// The name by which files made from it know it: its real path or its address; for a stream the user's name, in a
-    /// form that sorts behind all of these.
+    /// The name of the input in files that runs make of it, such as sketches: its real path or its address. For a
+    /// stream, `stream:` and the user's name, which sorts behind all of these.
     pub(crate) fn known_by(&self) -> Cow<'_, Path> {
         match self.is_stream() {
             true => Cow::Owned(PathBuf::from(format!("stream:{}", self.path.display()))),
@@ -106,7 +108,8 @@ impl Input {
         }
     }
 
-    /// Why it cannot be opened, if so: a link in a folder that leads nowhere, for example.
+    /// The error, if it cannot be opened, such as a link that leads nowhere. `None` also where it can be opened and has
+    /// another problem.
     pub(crate) fn cannot_open(&self) -> Option<&str> {
         match &self.problem {
             Some((CorruptionKind::Unreadable, error)) => Some(error),
@@ -114,11 +117,12 @@ impl Input {
         }
     }
 
-    /// True for the copy of standard input or of another stream.
+    /// True for standard input or another stream, of which a copy is read.
     pub fn is_stream(&self) -> bool {
         self.spool.is_some() && self.original.is_none()
     }
 
+    /// An input that messages call `path` and whose bytes are in `storage`; nothing else is known of it yet.
     pub(super) fn new(path: &Path, storage: &Storage, format: Format, compression: Compression) -> Self {
         Self {
             path: path.to_path_buf(),

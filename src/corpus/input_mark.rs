@@ -1,4 +1,4 @@
-//! The mark by which an input file is known to be the same.
+//! The mark by which a later run knows that an input is the same file with the same content.
 
 use super::{Input, Object};
 use crate::error::{Error, Result};
@@ -6,20 +6,20 @@ use crate::hash::murmur3_x64_128;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
-/// An input file, as far as it must stay the same.
+/// The name, length and hash of an input. Inputs with equal marks count as the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputMark {
-    /// Its real path.
+    /// The name of the input in files that runs make of it: its real path or address, or `stream:` and a name.
     pub path: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// A hash of its length, its beginning, its end, and pieces between: of all of it up to 256 KiB. Of an object
-    /// in a store: of its length and its version, where the store tells one.
+    /// A 128-bit hash in hexadecimal digits, of the length and all bytes of up to 256 KiB, or 64 pieces of 4 KiB at
+    /// even distances. Of an object that has a version, of the length and the version.
     pub mark: String,
 }
 
 impl InputMark {
-    /// The mark of a file.
+    /// The mark of an input as it is now; an error if it cannot be read.
     pub fn of(input: &Input) -> Result<Self> {
         /// Pieces that are looked at.
         const PIECES: u64 = 64;

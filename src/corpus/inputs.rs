@@ -1,4 +1,4 @@
-//! Which files are read: the paths a user names, made into a sorted list.
+//! Makes a sorted list of inputs out of the paths that a user names: files, folders, streams, and addresses in stores.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -49,7 +49,7 @@ fn unknown(foreign: Option<&str>) -> CorruptionCause {
 pub struct DiscoverOptions {
     /// The format of every file, whatever it looks like; `None`: by content, then by name.
     pub format: Option<Format>,
-    /// The fields that tell lines of JSON from other JSON, where a folder holds files called `.json`.
+    /// The fields of documents. A file called `.json`, `.csv` or `.tsv` in a folder is read only if it has their text.
     pub fields: JsonlFields,
 }
 
@@ -94,7 +94,7 @@ impl Reason {
         }
     }
 
-    /// One of such, in words.
+    /// A noun phrase for one such entry, for messages.
     pub fn one(self) -> &'static str {
         self.words()[0]
     }
@@ -126,7 +126,7 @@ impl Reason {
 /// Something that a folder holds and that is not read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NotRead {
-    /// Where it is.
+    /// Its path, as messages show it.
     pub path: PathBuf,
     /// Why it is not read.
     pub reason: Reason,
@@ -157,7 +157,7 @@ fn ending(path: &Path) -> String {
 /// Entries of folders that are not read, in order of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Each by itself.
+    /// The entries, sorted and each once.
     pub list: Vec<NotRead>,
 }
 
@@ -167,7 +167,7 @@ impl PassedOver {
         self.list.push(NotRead { path, reason, kind });
     }
 
-    /// Adds what other folders hold.
+    /// Adds the entries of another list.
     pub fn add(&mut self, other: Self) {
         self.list.extend(other.list);
         self.sort();
@@ -214,7 +214,7 @@ impl PassedOver {
 pub struct Discovered {
     /// The files to read.
     pub inputs: Vec<Input>,
-    /// Entries that are not read.
+    /// Entries of folders that are not read.
     pub passed_over: PassedOver,
 }
 
@@ -393,7 +393,7 @@ fn reason_by_content(
     Ok(found.unwrap_or(Some(Reason::NoDocuments)))
 }
 
-/// True if a file is called as CSV is, and has no column of texts.
+/// True for a file called `.csv` or `.tsv`, also compressed, that has no column `text`.
 pub(crate) fn is_other_table(path: &Path) -> bool {
     let (storage, options) = (Storage::File(path.to_path_buf()), DiscoverOptions::default());
     by_name(path).0 == Some(Format::Csv)
@@ -429,12 +429,12 @@ impl Entry {
     }
 }
 
-/// Everything that was found, by its real path, so that a file named twice is read once.
+/// The files and streams that paths name, each once by its real path, before their content is looked at.
 pub(crate) struct FoundFiles<'a> {
     options: &'a DiscoverOptions,
-    /// Which files of folders are wanted by their names, where it is not those of documents.
+    /// Returns true for the files of folders that are taken. `None` takes those whose name or content is of a format.
     wanted: Option<fn(&Path) -> bool>,
-    /// Real path or address to the spelling to show, and where the bytes are.
+    /// By real path or address: the path that messages show, and where the bytes are.
     pub files: BTreeMap<PathBuf, (PathBuf, Storage)>,
     folders: HashSet<PathBuf>,
     /// The objects below an address: a store lists them all at once.
@@ -442,11 +442,13 @@ pub(crate) struct FoundFiles<'a> {
     /// Entries that cannot be opened, with the reason.
     pub broken: BTreeMap<PathBuf, CorruptionCause>,
     streams: Vec<Input>,
+    /// Entries of folders that are not taken.
     pub passed_over: PassedOver,
 }
 
 impl<'a> FoundFiles<'a> {
-    /// Whatever these paths name, in any order.
+    /// Finds the files that the paths name, and those below folders. No result depends on the order of the paths.
+    /// Nothing found is no error; a path at which nothing is, or an address that gives nothing, is one.
     pub fn of(
         paths: &[PathBuf],
         options: &'a DiscoverOptions,
@@ -669,7 +671,7 @@ impl<'a> FoundFiles<'a> {
     }
 }
 
-/// Checks that all inputs exist which a user named. Standard input does; the store of an address is asked later.
+/// Checks that all paths exist that a user named. `-` and addresses in stores count as existing.
 ///
 /// # Errors
 /// [`Error::NoSuchInput`] with all that do not exist.
@@ -684,11 +686,11 @@ pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> R
     if missing.is_empty() { Ok(()) } else { Err(Error::NoSuchInput(missing)) }
 }
 
-/// Paths as they were named. For one that does not exist and is a pattern (`crawl/*.jsonl`, `**` for folders of any
-/// depth), the files and folders that it fits, in order. What begins with a point is fitted by a point alone.
+/// Replaces each pattern among the paths (`crawl/*.jsonl`, `**` for folders of any depth) by the files and folders that
+/// fit it, in order. A path that exists, or that nothing fits, stays. Wildcards fit no point at the start of a name.
 ///
 /// # Errors
-/// [`Error::Core`] for a pattern that is none.
+/// [`Error::Core`] for a pattern that is malformed.
 pub fn expand_patterns(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
@@ -734,15 +736,14 @@ fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<
 
 /// Finds the files to read.
 ///
-/// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`), `.jsonl`,
-/// `.ndjson` or `.jl`, each also with `.gz` or `.zst`, and `.parquet`, `.arrow` and `.feather`. It stands as well for
-/// `.json`, `.json.gz` or `.json.zst` whose first object has a text, and for `.csv` or `.tsv`, also
-/// compressed, whose header has a column of texts. Of a data set that Hugging Face saved, the shards alone are read. A
-/// file that is named itself may be called anything; its content says what it is, and of CSV its name. A folder of
-/// earlier results below a folder is passed over, whatever a run left unfinished or works in, and what has a name that
-/// begins with `.` or `_`, but for partitions such as `_lang=en`. `-` is standard input; it and other streams are
-/// copied to a temporary file first, which takes as much room in the folder for such files. A file that is named twice,
-/// or through a link, is there once.
+/// A folder stands for the files below it with a known name: `.wet`, `.warc`, `.warc.txt`, `.jsonl`, `.ndjson`, `.jl`,
+/// `.parquet`, `.arrow` or `.feather`. It stands as well for `.json` whose first object has a text, and for
+/// `.csv` or `.tsv` whose header has a column of texts. `.gz` or `.zst` may follow all but `.parquet`, `.arrow` and
+/// `.feather`. Of a data set that Hugging Face saved, the shards alone are read. A file that is named itself may be
+/// called anything; its content says what it is, and of CSV its name. Below a folder these are passed over: folders of
+/// earlier results, whatever a run left unfinished or works in, and names that begin with `.` or `_`, but for
+/// partitions such as `_lang=en`. `-` is standard input; it and other streams are copied to a file in the system's
+/// temporary folder first. A file that is named twice, or through a link, is there once.
 ///
 /// With the feature `stores`, `s3://bucket/key`, `gs://bucket/key`, `az://container/key` and `https://server/path`
 /// are files, and an address in a store that ends in `/` is a folder. An address at which nothing is, or whose
@@ -753,8 +754,8 @@ fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<
 /// yields corruption: a bad file does not end a run.
 ///
 /// # Errors
-/// [`Error::NoSuchInput`] if one of `paths` does not exist; [`Error::NoDocuments`] if nothing was found or nothing of
-/// it can be read; [`Error::Io`] if a stream cannot be copied, or nothing can be had of an address.
+/// [`Error::NoSuchInput`] if one of `paths` does not exist. [`Error::NoDocuments`] if nothing was found or nothing of
+/// it can be read. [`Error::Io`] if a stream cannot be copied, or an address gives nothing.
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
     discover_all(paths, options).map(|found| found.inputs)
 }
@@ -797,7 +798,8 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     Ok(Discovered { inputs, passed_over: found.passed_over })
 }
 
-/// Why an input of an earlier run cannot be read again, if that shows at once: what is at an address does not.
+/// The reason, in words, why an input of an earlier run cannot be read again. `None` if something is at its path, and
+/// for an address in a store, which is not asked.
 pub(crate) fn gone(path: &Path) -> Option<String> {
     if path == Path::new("-") {
         return Some("the documents came by standard input, which is gone".to_owned());
@@ -816,7 +818,7 @@ pub(crate) fn gone(path: &Path) -> Option<String> {
     })
 }
 
-/// True if a path is read once and gone: standard input, a pipe, a device.
+/// True if the bytes at a path can be read only once: standard input, a pipe, a device.
 pub(crate) fn is_stream(path: &Path) -> bool {
     path == Path::new("-") || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

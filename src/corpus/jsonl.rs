@@ -1,4 +1,5 @@
-//! Lines of JSON: where one ends, and the fields wanted of it.
+//! Lines of JSON: where the object on a line ends, and the fields that are wanted of it. Names of fields, which name
+//! columns of CSV, Parquet and Arrow as well, are here too.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use super::cut::{End, Step};
 use super::document::RecordContent;
 use super::filetype::skip_blank;
 
-/// The names of the fields that are read.
+/// The names of the fields or columns that are read.
 ///
 /// `a.b` and `/a/b` name the field `b` of the object `a`; a field with that very name comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,9 +29,9 @@ pub struct JsonlFields {
     pub url: String,
     /// The document's language, a string; may be missing.
     pub language: String,
-    /// The document's score, a number, or a string that is a number or a date, if scores are asked for; may be missing.
+    /// The document's score, a number, or a string that is a number or a date; may be missing. `None` reads no scores.
     pub score: Option<String>,
-    /// The value that groups documents, a string, a number or a boolean, if it is asked for; may be missing.
+    /// The value that groups documents, a string, a number or a boolean; may be missing. `None` reads no groups.
     pub group: Option<String>,
     /// The options by which a user named fields.
     #[doc(hidden)]
@@ -38,8 +39,8 @@ pub struct JsonlFields {
     pub named: NamedBy,
 }
 
-/// The options by which a user named fields, be it by their usual names. Which documents are read does not depend on
-/// it, so fields of the same names are equal.
+/// The names of the options, such as `id-field`, that a user gave, even if with the default value. No document depends
+/// on them, so any two lists are equal.
 #[derive(Clone, Debug, Default)]
 pub struct NamedBy(pub Vec<&'static str>);
 
@@ -66,7 +67,7 @@ impl Default for JsonlFields {
 }
 
 impl JsonlFields {
-    /// The fields that are joined to the text; none where the text is one field.
+    /// The fields whose values are joined to make the text, in order; none where the text is one field.
     pub(crate) fn joined(&self) -> impl Iterator<Item = &str> {
         let is_joined = self.text.contains(',');
         self.text.split(',').filter(move |_| is_joined).map(str::trim).filter(|name| !name.is_empty())
@@ -83,12 +84,12 @@ impl JsonlFields {
         [id, url, language].into_iter().chain(score).chain(group).map(String::as_str)
     }
 
-    /// All names that are wanted.
+    /// The names of all fields, with that of the text first. A list with commas comes whole and in parts.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = &str> {
         self.texts().chain(self.names())
     }
 
-    /// Checks that no two columns of a table share a name that is wanted.
+    /// Checks that no two columns of a table share a wanted name. The error names it, as corruption without a text.
     pub(crate) fn check_columns<'n>(
         &self,
         columns: impl Iterator<Item = &'n str> + Clone,
@@ -102,7 +103,7 @@ impl JsonlFields {
     }
 }
 
-/// Names of fields that are reported at most.
+/// The most names of fields that a message lists.
 pub(crate) const LISTED: usize = 30;
 
 /// The separator of two texts that are joined.
@@ -114,13 +115,13 @@ fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").map_or(line, <[u8]>::trim_ascii_start)
 }
 
-/// True if there is a line behind the first one.
+/// True if a line that is not blank stands behind the first one.
 pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
-/// Where the object that a line begins with ends, if another one follows on the line, behind blanks or the mark of a
-/// file that was put behind one without a last line end.
+/// The end of the object that a line begins with, if another one follows on the line. Blanks may stand between them, or
+/// the byte-order mark of a file that was put behind one without a last line end.
 fn end_of_first(line: &[u8]) -> Option<usize> {
     let is_next = |at: usize| without_mark(&line[at..]).starts_with(b"{");
     // Few lines have such a place, be it in a string.
@@ -148,7 +149,7 @@ fn end_of_first(line: &[u8]) -> Option<usize> {
     }
 }
 
-/// The objects of a line, each by itself.
+/// The objects of a line, which may stand behind one another on it. A line that holds no JSON is one item.
 pub fn objects_of_line(mut line: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (first, rest) = line.split_at(end_of_first(line).unwrap_or(line.len()));
@@ -157,9 +158,10 @@ pub fn objects_of_line(mut line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Cuts the next object off the start of `bytes`: a line, or of several objects on a line the first.
+/// Cuts the next object off the start of `bytes`: a line, or of several objects on a line the first. One of more than
+/// `cap` bytes is corrupt.
 ///
-/// `scanned` says how many of them are known to hold no line end; kept by the caller between calls.
+/// `scanned` has the number of bytes that are known to hold no line end; the caller keeps it between calls.
 pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> Step {
     let from = (*scanned).min(bytes.len());
     let (line_end, next) = match memchr(b'\n', &bytes[from..]) {
@@ -200,11 +202,11 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
 
-/// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls corrupt what is
-/// repaired otherwise.
+/// Reads a line by itself, as one comes through a pipe; `None` for a blank line. `strict` makes odd input that is
+/// repaired otherwise an error.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// What is wrong with the line, in words, or that its text is null.
 pub fn document_of_line<'a>(
     line: &'a [u8],
     fields: &JsonlFields,
@@ -217,7 +219,7 @@ pub fn document_of_line<'a>(
     found.map(Some).ok_or_else(|| format!("the {} is null", fields.text))
 }
 
-/// A JSON value, as much of it as matters of a text.
+/// A JSON value, as far as it can be a text; of another one, its type in words.
 #[derive(Debug)]
 enum TextOrOther<'a> {
     Text(Cow<'a, str>),
@@ -460,7 +462,7 @@ fn not_an_object(line: &str, error: &serde_json::Error) -> CorruptionCause {
     (CorruptionKind::Malformed, detail)
 }
 
-/// A line as JSON wants it: what is odd in it is repaired. Says whether U+FFFD stands for what could not be read.
+/// A line as UTF-8 and JSON, as far as odd bytes can be repaired, and true if U+FFFD stands for some of it.
 pub fn repaired_line(line: &[u8]) -> (String, bool) {
     let text = String::from_utf8_lossy(without_mark(line));
     let (repaired, has_half) = repaired(&text);
@@ -509,8 +511,8 @@ fn repaired(line: &str) -> (String, bool) {
     }
 }
 
-/// A score as it is written: a number, or a date and a time (RFC 3339; the time and its zone may be missing), of which
-/// the score is seconds. None for anything else, or an endless number.
+/// The number that a score is written as. Of a date and a time (RFC 3339; the time and its zone may be missing) it is
+/// the seconds since 1970. `None` for anything else, or an infinite number.
 pub(crate) fn number(written: &str) -> Option<f64> {
     let written = written.trim();
     written.parse().ok().filter(|score: &f64| score.is_finite()).or_else(|| seconds(written))
@@ -590,7 +592,7 @@ fn pick<'a>(
     Ok(Some(RecordContent { text, id, url, language, score, group, ..RecordContent::default() }))
 }
 
-/// The names of a line's fields, and of those in its objects.
+/// The names of a line's fields. A field that is an object stands as `field.inner` for each field in it.
 pub(crate) fn field_names(line: &[u8]) -> Vec<String> {
     let (line, _) = repaired_line(line);
     let names = |(key, value): (Cow<'_, str>, &RawValue)| match values_of(value.get()) {

@@ -1,4 +1,4 @@
-//! A file of kept documents: what is known of it and how it may be called.
+//! The files that kept documents are written to: how many there are, their names and columns, and what is in them.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -22,16 +22,16 @@ use crate::{Error, Result};
 /// A file of kept documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptFile {
-    /// Where it is.
+    /// Its path in the folder that it was written to.
     pub path: PathBuf,
     /// The format of its records.
     pub format: Format,
     /// Documents in it.
     pub documents: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub stored_bytes: u64,
-    /// The inputs whose documents are in it, or would be, by their numbers; with [`KeptFiles::OfSize`], those of
-    /// which there are some in it.
+    /// The positions of the inputs whose kept documents belong in it, even if there are none. With
+    /// [`KeptFiles::OfSize`], of those that have documents in it.
     pub shards: Vec<u32>,
 }
 
@@ -44,13 +44,13 @@ pub enum KeptFiles {
     One,
     /// One for each input.
     Each,
-    /// As many for all inputs of a format as it takes for none to have more stored bytes than these, unless it
-    /// holds one document alone. The footer of a Parquet file comes on top.
+    /// Several for all inputs of a format, each of at most so many stored bytes, unless it holds one document alone.
+    /// The footer of a Parquet file comes on top.
     OfSize(u64),
 }
 
 impl KeptFiles {
-    /// The size, where one is set.
+    /// The most stored bytes of a file; `None` unless this is [`OfSize`](Self::OfSize).
     pub(crate) fn size(self) -> Option<u64> {
         if let Self::OfSize(size) = self { Some(size) } else { None }
     }
@@ -59,37 +59,38 @@ impl KeptFiles {
 /// The outcome of writing kept documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The files.
+    /// The files that were written.
     pub files: Vec<KeptFile>,
-    /// Documents that could not be copied: parts of the file that were not read before are corrupt (Parquet), or the
-    /// file is gone or has changed.
+    /// Kept documents that could not be written: columns that were not read before are corrupt (Parquet, Arrow), or the
+    /// input is gone or has changed.
     pub lost: Vec<Corruption>,
 }
 
-/// The documents to keep, file by file: IDs ascending, each with its place as reading found it.
+/// The documents to keep, input by input: IDs ascending, each with its place as reading found it. `shard` is the
+/// position of the input.
 pub trait KeptDocuments: Sync {
-    /// The kept documents of a file.
+    /// The kept documents of an input.
     ///
     /// # Errors
-    /// If it is on disk and cannot be read.
+    /// If the list of them is on disk and cannot be read.
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         self.each_of(shard)?.collect::<Result<_>>().map(Cow::Owned)
     }
 
-    /// The kept documents of a file one after the other, with few in memory at a time where they are on disk.
+    /// The kept documents of an input one after the other, with few in memory at a time where they are on disk.
     ///
     /// # Errors
     /// As [`of_file`](Self::of_file).
     fn each_of(&self, shard: u32) -> Result<EachKept<'_>>;
 
-    /// The number of kept documents of a file.
+    /// The number of kept documents of an input.
     ///
     /// # Errors
     /// As [`of_file`](Self::of_file).
     fn number(&self, shard: u32) -> Result<u64>;
 }
 
-/// Kept documents of a file, one after the other.
+/// Kept documents of an input, one after the other, by ascending id.
 pub type EachKept<'a> = Box<dyn Iterator<Item = Result<(DocId, Place)>> + 'a>;
 
 /// All that is kept, ascending by id.
@@ -134,8 +135,8 @@ fn stem(name: &str) -> Option<&str> {
     of_stream.or_else(|| [".parquet", ".arrow"].iter().find_map(|ending| name.strip_suffix(ending)))
 }
 
-/// True if a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
-/// after their inputs.
+/// True if a file in a folder of such results is one of kept documents, by its name. In those of a run in stages it is
+/// called after its input.
 pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     match results {
         Results::Whole => is_kept_name(name),
@@ -143,7 +144,7 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     }
 }
 
-/// True if a file of kept documents may be called so: `kept.NAME`, or `kept` with numbers behind it.
+/// True for the name of a file of kept documents of a whole run: `kept.NAME`, or `kept` with numbers behind it.
 pub(crate) fn is_kept_name(name: &str) -> bool {
     let Some(rest) = stem(name).and_then(|stem| stem.strip_prefix("kept")) else { return false };
     // Tables of other columns than the first have a number; those of files of a size have more digits.
@@ -157,55 +158,59 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
 const DIGITS: usize = 5;
 
-/// The columns of a table: those that all inputs of a file have whose documents go there.
+/// The columns of a target that is a table: those of all of its inputs.
 #[derive(PartialEq)]
 pub(crate) enum KeptColumns {
-    /// None: records, or a table that is empty.
+    /// No columns: a format without a table, or an empty file of CSV.
     None,
     Csv(Arc<CsvHeader>),
     Parquet(TypePtr),
     Arrow(Fields),
 }
 
-/// A file that is to be written, or, where a size is set, several: its place, how it is stored, and the inputs
-/// whose documents go there.
+/// A file that is to be written, or, where a size is set, several, and the inputs whose kept documents go there.
 pub(crate) struct Target {
+    /// The path of the file; where a size is set, each file adds a number to the name.
     pub path: PathBuf,
     pub format: Format,
+    /// The compression of the file.
     pub compression: Compression,
+    /// The positions of the inputs whose documents go there, ascending.
     pub shards: Vec<u32>,
     pub columns: KeptColumns,
-    /// Rows of these inputs, and of the largest row group of one (Parquet).
+    /// Rows of all its inputs (Parquet, Arrow); 0 for other formats.
     pub rows: u64,
+    /// Rows of the largest row group of one of its inputs; 0 for other formats.
     pub largest: u64,
 }
 
 impl Target {
-    /// The line before all records (CSV).
+    /// The header of a file of CSV; `None` for other formats, or without columns.
     pub fn header(&self) -> Option<&CsvHeader> {
         if let KeptColumns::Csv(header) = &self.columns { Some(header) } else { None }
     }
 }
 
-/// Files that are written one after the other: one, or, where a size is set, several. The folder that they are in has
-/// not its name yet.
+/// The files of a target, which are written one after the other: one, or, where a size is set, several.
 pub(crate) struct NumberedFiles<'a> {
     pub target: &'a Target,
-    /// Stored bytes that no file has more of, unless it holds one document alone.
+    /// The most stored bytes of a file, unless it holds one document alone; `None` for a single file.
     pub size: Option<u64>,
-    /// The files that are whole.
+    /// The files that are whole and on disk.
     pub whole: Vec<KeptFile>,
-    /// Documents in the file that is written, and the inputs of which they are.
+    /// Documents in the file that is being written.
     pub documents: u64,
+    /// The positions of the inputs that these documents are from.
     pub of_shards: Vec<u32>,
 }
 
 impl<'a> NumberedFiles<'a> {
+    /// No files of a target yet.
     pub fn new(target: &'a Target, size: Option<u64>) -> Self {
         Self { target, size, whole: Vec::new(), documents: 0, of_shards: Vec::new() }
     }
 
-    /// The path of the file that is written: where a size is set, it has a number, counted from 1:
+    /// The path of the file that is being written. Where a size is set, its name has a number, counted from 1:
     /// `kept-00001.csv.gz`, `kept-2-00001.csv.gz`.
     pub fn path(&self) -> PathBuf {
         if self.size.is_none() {
@@ -216,12 +221,12 @@ impl<'a> NumberedFiles<'a> {
         self.target.path.with_file_name(format!("{stem}-{:0DIGITS$}.{ending}", self.whole.len() + 1))
     }
 
-    /// Creates the file that is to be written.
+    /// Creates the file at [`path`](Self::path).
     pub fn create(&self) -> io::Result<BufWriter<File>> {
         Ok(BufWriter::with_capacity(1 << 20, File::create(self.path())?))
     }
 
-    /// Counts documents of an input.
+    /// Counts documents of the input at a position, which are written to the file.
     pub fn add(&mut self, shard: u32, documents: u64) {
         self.documents += documents;
         if self.of_shards.last() != Some(&shard) {
@@ -229,7 +234,7 @@ impl<'a> NumberedFiles<'a> {
         }
     }
 
-    /// Sees to it that the file is on disk; the next one may be created.
+    /// Ends the file: waits until it is on disk and adds it to `whole`. The next one may then be created.
     pub fn end(&mut self, file: &mut BufWriter<File>) -> io::Result<()> {
         file.flush()?;
         file.get_ref().sync_all()?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Documents by the first language that they name. Where these are too many to be languages, as in a column of
-/// something else, they are not counted.
+/// The number of documents by the first language that they name. If the names are too many to be languages, as in a
+/// column of something else, nothing is counted any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Languages {
@@ -28,7 +28,7 @@ impl Default for Languages {
 }
 
 impl Languages {
-    /// Counts so many documents of a language, or of none, if that is empty.
+    /// Counts so many documents of a language; an empty one stands for documents that name none.
     pub fn add(&mut self, language: &str, count: u64) {
         let Some(documents) = &mut self.documents else { return };
         if let Some(sum) = documents.get_mut(language) {
@@ -43,7 +43,7 @@ impl Languages {
         }
     }
 
-    /// Counts the documents of others, too.
+    /// Adds the counts of another part of the documents.
     pub fn merge(&mut self, others: Self) {
         match others.documents {
             Some(documents) => documents.iter().for_each(|(language, &count)| self.add(language, count)),
@@ -57,7 +57,7 @@ impl Languages {
         named.map(|(language, &documents)| (&**language, documents))
     }
 
-    /// True if they were too many to be counted.
+    /// True if there were too many names, so that nothing is counted.
     pub fn are_too_many(&self) -> bool {
         self.documents.is_none()
     }

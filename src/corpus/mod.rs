@@ -1,10 +1,10 @@
-//! Documents out of stored files: WET as Common Crawl writes it, lines of JSON and CSV; plain, gzip
-//! or Zstandard; and Parquet and Arrow.
+//! Reads documents from stored files, and writes those that are kept: WARC and WET, lines of JSON and CSV, each plain
+//! or compressed by gzip or Zstandard; and Parquet and Arrow.
 //!
-//! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
-//! a file while the others work on the blocks before. What happens to corrupt input? It is counted, skipped
-//! and named ([`Corruption`]), and never ends a run; [`CorruptionKind`] says what is lost by each
-//! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents.
+//! [`discover`] lists the files; the position of a file in that sorted list is the `shard` of its documents. [`read`]
+//! lets one thread after the other decode the next block of a file, while the others work on the blocks before.
+//! Corrupt input is counted, skipped and named ([`Corruption`]), and never ends a run; [`CorruptionKind`] says what
+//! each kind costs. [`fetch`] reads single documents again by their [`Place`].
 
 mod ahead;
 mod asked;
@@ -91,7 +91,7 @@ pub use {
     zst::LONGEST_WINDOW,
 };
 
-/// The extractor of text from documents as servers sent them, which a report names, since another one gives other
-/// texts. None in a build that does not read these.
+/// The name and version of the library that takes the text out of HTML, for reports: another one gives other texts.
+/// `None` in a build without the feature `html`, which reads no HTML.
 #[doc(hidden)]
 pub const EXTRACTOR: Option<&str> = if cfg!(feature = "html") { Some("html2text 0.17") } else { None };

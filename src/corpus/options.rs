@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::jsonl::JsonlFields;
 use crate::{Error, Result};
 
-/// The rules for input that is odd, but can be read.
+/// The rules for input that is odd and can still be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRules {
-    /// Text that is not UTF-8, or holds half a surrogate pair, is corrupt. Without, what cannot be read of it
-    /// is U+FFFD, as browsers have it, and the document counts as repaired.
+    /// True if text that is not UTF-8, or holds half a surrogate pair, is corrupt, and so is a text that is null. If
+    /// false, U+FFFD stands for such bytes, as in browsers, and the document counts as repaired.
     pub strict: bool,
     /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). So much
     /// memory is needed for each file that is open.
@@ -22,7 +22,7 @@ impl Default for ReadRules {
     }
 }
 
-/// Threads that work side by side, 0 for as many as the machine has.
+/// A pool of so many threads; 0 for as many as the machine has.
 ///
 /// # Errors
 /// If they cannot be started.
@@ -38,17 +38,17 @@ pub struct ReadOptions {
     pub threads: usize,
     /// Decoded bytes a thread takes at once. No result depends on it.
     pub block_bytes: usize,
-    /// The longest text of a WET record or Parquet row, and the longest line of JSON, that is read, in bytes.
-    /// What is longer counts as corrupt. This much memory may be needed per thread and per open file.
+    /// The longest content of a WARC record, text of a row of Parquet or Arrow, line of JSON, or record of CSV that is
+    /// read, in bytes. A longer one counts as corrupt. This much memory may be needed per thread and per open file.
     pub record_cap: usize,
-    /// The names of the JSON fields, and of the Parquet columns; a column in a group is named `group.column`.
+    /// The names of the JSON fields, and of the columns of tables; a column in a group is named `group.column`.
     pub fields: JsonlFields,
     /// The rules for odd input.
     pub rules: ReadRules,
 }
 
 impl ReadOptions {
-    /// Makes options of names of fields, of a cap if there is one, and of rules.
+    /// Makes options with these fields and rules, and the usual values of the others; so for a `record_cap` of `None`.
     pub fn new(fields: JsonlFields, record_cap: Option<usize>, rules: ReadRules) -> Self {
         let usual = Self::default();
         Self { fields, record_cap: record_cap.unwrap_or(usual.record_cap), rules, ..usual }

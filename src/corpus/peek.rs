@@ -1,27 +1,27 @@
-//! The number of documents in files, estimated by their sizes and the first documents of some of them.
+//! A look at the first documents of some files, by which the number and size of all documents are estimated.
 
 use super::corruption::TooLong;
 use super::input::{Input, ReadInput};
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
 
-/// The sums over some documents.
+/// The sums over the documents that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peeked {
     /// Documents.
     pub documents: u64,
-    /// Bytes of the stored files that they took.
+    /// Bytes of the stored files that they take.
     pub stored_bytes: u64,
     /// Bytes of their ids and URLs.
     pub name_bytes: u64,
-    /// Their bytes when compressed.
+    /// Bytes of their ids and URLs when compressed.
     pub packed_name_bytes: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
 }
 
-/// Reads the first documents of some files, evenly from the whole list: little of each, and of Parquet what the footer
-/// says.
+/// Reads the first documents of up to eight files, evenly from the whole list: some hundred kilobytes of each. Of
+/// Parquet and Arrow it takes all rows, by what the file states of them.
 pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     /// Files that are looked into.
     const FILES: usize = 8;

@@ -3,8 +3,8 @@
 //! A thread takes the lock of a file, decodes and cuts the next block, gives the lock back and works
 //! on the block while the next thread decodes. Of a gzip file it first claims a stretch, and inflates the
 //! members there without the lock; when their turn comes they are cut under it ([`super::ahead`]). Threads
-//! open files of their own as long as there are any, then help with the open ones. What was inflated ahead
-//! is used where it is what comes next, so the outcome is that of reading file after file alone.
+//! open files of their own as long as there are any, then help with the open ones. Members that were inflated ahead
+//! are used only where they come next, so the outcome is that of one thread that reads file after file.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub struct Reading<W> {
     pub workers: Vec<W>,
     /// One entry an input, in the order of the inputs.
     pub files: Vec<FileReading>,
-    /// A record that has more bytes than it may, which ended the reading, and the input that has it.
+    /// A record with more bytes than it may have, which ended the reading, behind the position of its input.
     pub(crate) too_long: Option<(usize, TooLong)>,
 }
 
@@ -62,7 +62,7 @@ struct Shared {
     /// 0 until a thread has opened it, then [`OPEN`] or [`DONE`].
     state: AtomicUsize,
     turns: Mutex<Turns>,
-    /// Somebody's turn has ended.
+    /// Notified when a turn ends.
     turned: Condvar,
     reading: Mutex<FileReading>,
 }
@@ -72,7 +72,7 @@ struct Shared {
 struct Turns {
     /// `None` before the first block and after the last.
     reader: Option<Reader>,
-    /// Stretches that were claimed, and those of them whose turn has ended.
+    /// The number of stretches that were claimed, and of those whose turn has ended.
     claimed: u64,
     ended: u64,
     /// A thread panicked before its turn, which will not come.
@@ -90,7 +90,7 @@ impl Shared {
     }
 }
 
-/// Tells the others, should a thread panic before its turn has ended.
+/// Wakes the other threads, should this one panic before its turn has ended.
 struct Pending<'a>(&'a Shared);
 
 impl Drop for Pending<'_> {
@@ -107,11 +107,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads every document of `inputs` and hands it to `each`, with one worker a thread.
+/// Reads every document of `inputs` and hands it to `each`, with the worker of the thread that read it.
 ///
-/// `each` is called in no fixed order, but ids, places, texts and corruption are the same for any number
-/// of threads and any size of blocks. `progress` gets stored bytes as they are used up; over a whole
-/// run they add up to the sizes of the files. Bad files and records end up in
+/// Each thread makes a worker by `make_worker`. `each` is called in no fixed order, but ids, places, texts and
+/// corruption are the same for any number of threads and any size of blocks. `progress` gets the stored bytes of each
+/// block; over a whole run they add up to the sizes of the files. Corrupt files and records end up in
 /// [`FileReading::corruption`] and never end the run.
 ///
 /// # Panics
@@ -126,18 +126,20 @@ pub fn read<W: Send>(
     ReadJob { inputs, options, most: &|| u64::MAX, progress }.read(make_worker, each)
 }
 
-/// Inputs to read, and when to stop.
+/// Inputs to read, and a limit on the memory that a record may take, which may change meanwhile.
 pub(crate) struct ReadJob<'a> {
     pub inputs: &'a [Input],
     pub options: &'a ReadOptions,
-    /// Bytes that a record may have, asked before each block; 0 ends the reading.
+    /// Returns the bytes that a record may have, as [`Document::bytes`] counts them. It is asked before each block, and
+    /// 0 ends the reading.
     pub most: &'a (dyn Fn() -> u64 + Sync),
-    /// Hears of stored bytes as they are used up.
+    /// Gets the stored bytes of each block.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
 impl ReadJob<'_> {
-    /// Reads the inputs as [`read`] does, as long as records are no longer than they may be.
+    /// Reads the inputs as [`read`] does. A record that is longer than it may be ends the reading: it is in
+    /// [`Reading::too_long`].
     pub(crate) fn read<W: Send>(
         &self,
         make_worker: impl Fn() -> W + Sync,

@@ -1,4 +1,5 @@
-//! A file of any format being read, block by block, by whoever holds it.
+//! A file of any format that is read block by block. One thread at a time makes the next block; any thread then works
+//! on the block.
 
 use super::ahead::{Claim, InflatedMembers};
 use super::corruption::{Corruption, FileReading, TooLong, unreadable};
@@ -8,18 +9,20 @@ use super::parquet;
 use super::records::Records;
 use super::stream::StreamReader;
 
-/// A block that a reader read at once: whole records of a stream, or rows.
+/// A block that was read at once: whole records of a stream, or rows of Parquet or Arrow.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
+    /// The records; empty for rows.
     pub records: Records,
+    /// The rows; empty for records.
     pub rows: parquet::Batch,
-    /// The account of reading it, and of working on it.
+    /// The outcome of reading the block, and of working on it.
     pub part: FileReading,
 }
 
 impl Block {
-    /// Takes a close look at each record or row: hands on the documents, counts them, and notes corruption. The record
-    /// that has more than `most` bytes, if one was met by now, is given back: nothing behind it is read.
+    /// Takes a close look at each record or row: hands the documents to `each`, and counts them and corruption in
+    /// `part`. Returns the first record that has more than `most` bytes; nothing behind it is taken.
     pub fn process(
         &mut self,
         read: ReadInput<'_>,
@@ -39,7 +42,7 @@ pub(crate) enum Reader {
     Stream(Box<StreamReader>),
     /// Reads rows.
     Rows(Box<parquet::Rows>),
-    /// Reads nothing; there is the corruption that keeps the file from being read, until it is reported.
+    /// A file that cannot be read, and the corruption that says why, until the first block has it.
     Closed(Option<Corruption>),
 }
 
@@ -59,30 +62,31 @@ impl Reader {
         })
     }
 
-    /// The number of rows and the bytes of their texts, where a file says them beforehand.
+    /// The number of rows and the bytes of their texts, as Parquet and Arrow state them; `None` for other formats.
     pub fn rows(&self) -> Option<(u64, u64)> {
         let Self::Rows(rows) = self else { return None };
         Some(rows.claimed())
     }
 
-    /// Bytes that are decoded and stand in no block yet.
+    /// Decoded bytes that stand in no block yet.
     pub fn decoded_ahead(&self) -> u64 {
         if let Self::Stream(stream) = self { stream.carry.len() as u64 } else { 0 }
     }
 
-    /// A stretch of the file for a thread to inflate ahead, if that is worth while: what comes of it is for
-    /// [`next_block_of`](Self::next_block_of), in the order of the claims. Of its members one has `most` bytes at most.
+    /// A stretch of a gzip file for a thread to inflate ahead, but for members of more than `most` decoded bytes.
+    /// [`next_block_of`](Self::next_block_of) takes the outcomes, in the order of the claims. `None` if nothing is
+    /// inflated ahead.
     pub fn claim(&mut self, most: u64) -> Option<Claim> {
         if let Self::Stream(stream) = self { stream.claim(most) } else { None }
     }
 
-    /// Makes the next block; false when there is none. The block's buffers are used again.
+    /// Reads the next block into `block`, whose buffers are used again; false if there is none.
     pub fn next_block(&mut self, block: &mut Block) -> bool {
         self.next_block_of(None, u64::MAX, block)
     }
 
-    /// Reads the next block of inflated bytes, with the block's own bytes as buffer. A record of more than `most` bytes
-    /// ends the reading.
+    /// Reads the next block, of the members that were inflated ahead for it, if any were; false if there is none. A
+    /// record of more than `most` bytes ends the reading.
     pub fn next_block_of(&mut self, ahead: Option<InflatedMembers>, most: u64, block: &mut Block) -> bool {
         block.part = FileReading::default();
         match self {

@@ -1,4 +1,4 @@
-//! Whole records of a stream of bytes: where each begins and ends, by format, and the documents in them.
+//! Whole records of a stream of bytes, cut and decoded, and the documents that a closer look finds in them.
 
 use std::borrow::Cow;
 
@@ -17,24 +17,31 @@ use crate::document::{DocId, Place};
 /// A record in a block that may be a document. Positions are bytes in the block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
+    /// Where it starts, header included (WARC).
     pub start: usize,
+    /// Where its content starts, behind the header; elsewhere as `start`.
     pub content_start: usize,
     pub content_end: usize,
+    /// The shard and row that it has as a document.
     pub id: DocId,
+    /// Its number among all records of the file, counted from 0.
     pub record: u64,
-    /// True if it is what a server sent.
+    /// True for a WARC response or resource: what a server sent, whose text must be extracted.
     pub raw: bool,
+    /// Where it is stored; the member is left 0.
     pub place: Place,
-    /// The stored bytes from and to which a gzip member holds this record and nothing else.
+    /// The stored offsets at which a gzip member that holds this record alone begins and ends, if there is one.
     pub member: Option<(u64, u64)>,
 }
 
 /// Whole records, decoded.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
+    /// Decoded bytes of the file, in which the spans are.
     pub bytes: Vec<u8>,
+    /// The records that may be documents, in order.
     pub spans: Vec<Span>,
-    /// Nothing is read behind this record, which is not among them.
+    /// A record that is too long for memory, which ended the reading and is not among the spans.
     pub too_long: Option<TooLong>,
 }
 
@@ -45,8 +52,8 @@ impl Records {
         self.too_long = None;
     }
 
-    /// Takes a close look at each record: hands on the documents, counts them, and notes corruption. The record that
-    /// has more than `most` bytes, if one was met by now, is given back.
+    /// Takes a close look at each record: hands the documents to `each`, and counts them and corruption in `part`.
+    /// Returns the first record that has more than `most` bytes; nothing behind it is taken.
     pub fn process(
         &self,
         read: ReadInput<'_>,
@@ -74,15 +81,15 @@ impl Format {
         if self == Self::Wet { wet::holds_several(bytes) } else { jsonl::holds_several(bytes) }
     }
 
-    /// Looks for the next record: how many bytes lie before it, or, if none is there yet,
-    /// how many can be dropped.
+    /// Looks for the next record. `Ok` has the number of bytes before it. `Err` says that none begins in these bytes,
+    /// and has the number of them that can be dropped.
     pub(crate) fn seek(self, bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
         if self == Self::Wet { wet::seek(bytes, end, bounds) } else { jsonl::seek(bytes) }
     }
 }
 
-/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be corrupt in
-/// a copy. 0 if there is no such member.
+/// Stored bytes of the gzip member that holds the record alone, if the record is as WARC wants it, so that the member
+/// can be copied. 0 otherwise. `bytes` are those of the block.
 pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     let (header, content) =
         (&bytes[span.start..span.content_start], &bytes[span.content_start..span.content_end]);
@@ -93,8 +100,10 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
 }
 
 impl ReadInput<'_> {
-    /// The content of a record in `bytes` and its place, or corruption that only a close look shows; none where it has
-    /// no text. A document for which there is no `room` counts as corrupt.
+    /// The content of a record in `bytes` and its place; `None` where it holds no document, or its text is null.
+    ///
+    /// # Errors
+    /// The corruption that only a close look shows. A document for which there is no `room` counts as corrupt.
     pub fn content<'b>(
         &self,
         span: &Span,
@@ -124,7 +133,7 @@ impl ReadInput<'_> {
         Ok(found.map(|content| (content, Place { member: copyable(span, bytes), ..span.place })))
     }
 
-    /// The content of a WARC record with this header; none where it is no page.
+    /// The content of a WARC record with this header; `None` where no text can be extracted from what a server sent.
     #[cfg_attr(not(feature = "html"), expect(unused_variables))]
     fn page<'b>(
         &self,

@@ -1,4 +1,4 @@
-//! A stored file, plain or compressed, being decoded.
+//! A stored file, plain or compressed, that is decoded into a [`Feed`] step by step.
 
 use std::io::Read;
 
@@ -18,6 +18,10 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// A decoder of a file from where it stands. `dictionary` is that of its Zstandard frames, empty without one.
+    ///
+    /// # Errors
+    /// If Zstandard refuses the dictionary or the longest window.
     pub fn new(
         file: StoredFile,
         compression: Compression,
@@ -34,7 +38,7 @@ impl Source {
         })
     }
 
-    /// Decodes some more, or notes corruption; false at the end of the file.
+    /// Decodes some more bytes into the feed, or notes a gap there; false at the end of the file.
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         match self {
             Self::Plain(source) => source.fill(feed),
@@ -43,17 +47,17 @@ impl Source {
         }
     }
 
-    /// True if what comes next was decoded ahead.
+    /// True if the next gzip member was inflated ahead.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Gzip(source) if source.is_ready())
     }
 
-    /// True if all that was decoded ahead lies behind; false if nothing was.
+    /// True if gzip members were inflated ahead, and none of them is left; false if none were.
     pub fn is_used_up(&self) -> bool {
         matches!(self, Self::Gzip(source) if source.is_used_up())
     }
 
-    /// Stored bytes used up so far.
+    /// Stored bytes that are decoded so far, from where the file stood.
     pub fn stored(&self) -> u64 {
         match self {
             Self::Plain(source) => source.read,
@@ -63,11 +67,11 @@ impl Source {
     }
 }
 
-/// Decodes a file from its start on, until `find` has found something in the bytes that came so far, or the file ends.
-/// True beside these bytes says that none follow.
+/// Decodes a file from its start on, until `find` returns something, or the file ends. `find` gets all bytes that are
+/// decoded so far, and true if none follow. `None` if it found nothing.
 ///
 /// # Errors
-/// If the file cannot be opened.
+/// If the file cannot be opened, or its dictionary does not decode.
 pub(crate) fn find_at_start<T>(
     storage: &Storage,
     compression: Compression,

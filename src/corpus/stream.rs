@@ -1,7 +1,8 @@
-//! A file of WET or JSONL cut into blocks of whole records, one after the other, by whoever holds the file.
+//! A file of WARC, JSONL or CSV that is cut into blocks of whole records, one after the other, by the thread that holds
+//! the file.
 //!
-//! Decoding and cutting go in file order, so numbers, places and corruption are those of a plain sequential
-//! reader. What is expensive about a record happens later, on the block, by any thread.
+//! Decoding and cutting go in file order, so numbers, places and corruption are those of a plain sequential reader. Any
+//! thread does the expensive work on a block afterwards: [`Records::process`].
 
 use std::fs::File;
 
@@ -27,7 +28,7 @@ pub(crate) struct StreamReader {
     /// `None` behind the last block.
     source: Option<Source>,
     feed: Feed,
-    /// Decoded bytes behind the last block.
+    /// Decoded bytes behind the last block, which begin the next one.
     pub carry: Vec<u8>,
     eof: bool,
     /// A flaw behind which the next record is looked for, and the bytes that were skipped so far.
@@ -84,14 +85,16 @@ impl StreamReader {
         })
     }
 
-    /// A stretch for a thread to inflate ahead, for one of the next blocks; a member of it has `most` bytes at most.
+    /// A stretch of a gzip file for a thread to inflate ahead, but for members of more than `most` decoded bytes.
+    /// `None` if nothing is inflated ahead, or nothing is left.
     pub fn claim(&mut self, most: u64) -> Option<Claim> {
         let from = self.source.as_ref()?.stored();
         self.claims.as_mut()?.claim(from, usize::try_from(most).unwrap_or(usize::MAX))
     }
 
-    /// Makes the next block, of what was inflated ahead for it, if anything was; false when there is none. The block's
-    /// buffers are used again. It is the last one where a record has more than `most` bytes.
+    /// Puts the next block into `records`, whose buffers are used again, and what reading it came to into `part`. False
+    /// if there is none. `ahead` is what was inflated of the next claim. A record above `most` bytes, as
+    /// [`TooLong::at_hand`] counts them, ends the reading.
     pub fn next_block(
         &mut self,
         records: &mut Records,

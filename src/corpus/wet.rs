@@ -1,11 +1,10 @@
-//! WARC records as Common Crawl's WET files hold them: where one ends, and what its header says.
+//! WARC records, those of Common Crawl's WET files among them: where one ends, and what its header says.
 //!
-//! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`.
-//! What cannot be read is separated from what can by one rule: *a record counts only if its `Content-Length` leads
-//! to its end*, that is, to the blank lines behind it, to the next record, or to the end of the member or
-//! file. Two ways of miscounting that leave the text whole are understood: characters for bytes, and carriage
-//! returns that a tool took away afterwards. A record that fails is lost, and the next one is looked for: a
-//! line that is nothing but a version.
+//! Reading is lenient: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`.
+//! One rule tells a whole record from a corrupt one: *a record counts only if its `Content-Length` leads
+//! to its end*. That is the blank lines behind it, the next record, or the end of the member or file. Two ways of
+//! miscounting that leave the text whole are understood: characters for bytes, and carriage returns that a tool removed
+//! afterwards. A record that fails is lost, and the next one is looked for: a line that is nothing but a version.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,7 +26,7 @@ const VERSION_CAP: usize = 14;
 /// The version line that bytes may start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// Yes, and it is this long.
+    /// A version line of so many bytes, with its line end.
     Line(usize),
     /// The bytes at hand could be the start of one.
     Short,
@@ -80,7 +79,7 @@ fn find_record(bytes: &[u8], from: usize, end: End, bounds: &MemberStarts<'_>) -
     Err(bytes.len().saturating_sub(6).max(from))
 }
 
-/// True if there is a version line behind the first one.
+/// True if a version line, and so a record, begins behind the first byte.
 pub(crate) fn holds_several(bytes: &[u8]) -> bool {
     find_record(bytes, 1, End::File, &MemberStarts::none()).is_ok()
 }
@@ -118,17 +117,19 @@ fn fold<'a>(value: &mut Cow<'a, [u8]>, more: &'a [u8]) {
 /// The values of some header fields, line by line: of a name that comes twice, the first one counts.
 pub(crate) struct HeaderValues<'a, const N: usize> {
     names: [&'static str; N],
+    /// The value of each name, in the order of the names.
     pub values: [Option<Cow<'a, [u8]>>; N],
     /// The one that the next line may go on from.
     last: Option<usize>,
 }
 
 impl<'a, const N: usize> HeaderValues<'a, N> {
+    /// No values yet of the fields with these names, whose letters may be of any case.
     pub fn new(names: [&'static str; N]) -> Self {
         Self { names, values: [const { None }; N], last: None }
     }
 
-    /// Takes a line. One without a colon says nothing.
+    /// Takes the next line of a header, without its line end. A line without a colon is passed over.
     pub fn take(&mut self, line: &'a [u8]) {
         if let Some(more) = continuation(line) {
             if let Some(value) = self.last.and_then(|last| self.values[last].as_mut()) {
@@ -204,7 +205,7 @@ fn head(bytes: &[u8], first_line: usize) -> Result<Option<Head<'_>>, String> {
     Err(format!("a header block above {HEADER_CAP} bytes"))
 }
 
-/// Cuts the next record off the start of `bytes`.
+/// Cuts the next record off the start of `bytes`. One whose content has more than `cap` bytes is corrupt.
 pub(crate) fn step(bytes: &[u8], end: End, bounds: &MemberStarts<'_>, cap: usize) -> Step {
     // Line ends between records, and padding.
     let blank = bytes.iter().take_while(|b| is_blank(**b)).count();
@@ -299,9 +300,9 @@ fn starts_record(bytes: &[u8]) -> bool {
     line(bytes, n).and_then(|(text, _)| field(text)).is_some()
 }
 
-/// The end of a record at a place.
+/// The answer to whether a record ends at a place.
 enum Ending {
-    /// Yes, and this is where to go on.
+    /// Yes, and what follows begins at this position.
     At(usize),
     No,
     /// More bytes will tell.
@@ -366,7 +367,7 @@ fn other_length(region: &[u8], length: usize, head: &Head<'_>, next_found: bool)
     (next_found && !head.crlf && meant.contains(&length)).then(|| region.len() - tail.min(2))
 }
 
-/// The value of a `Content-Length` line.
+/// The value of a header line, if its name is `Content-Length`.
 pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
     field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
 }
@@ -388,8 +389,8 @@ pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -
     lines_are_right && lengths == 1 && behind.starts_with(b"\r\n\r\n")
 }
 
-/// Where the content of a record that may be a document starts, if `bytes` starts with one, and whether it is
-/// what a server sent.
+/// The position in `bytes` of the content, if they start with a record that may be a document. True beside it says
+/// that the record is a response or a resource: what a server sent.
 pub(crate) fn content_of_document(bytes: &[u8]) -> Option<(usize, bool)> {
     let Version::Line(first_line) = version(bytes) else { return None };
     match head(bytes, first_line) {
@@ -398,8 +399,8 @@ pub(crate) fn content_of_document(bytes: &[u8]) -> Option<(usize, bool)> {
     }
 }
 
-/// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be
-/// dropped.
+/// Looks for the next record. `Ok` has the number of bytes before it. `Err` says that none begins in these bytes, and
+/// has the number of them that can be dropped.
 pub(crate) fn seek(bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<usize, usize> {
     find_record(bytes, 0, end, bounds)
 }
@@ -407,15 +408,19 @@ pub(crate) fn seek(bytes: &[u8], end: End, bounds: &MemberStarts<'_>) -> Result<
 /// The fields of a header that describe a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
+    /// `WARC-Record-ID` with its angle brackets.
     pub record_id: Option<Cow<'a, str>>,
+    /// `WARC-Target-URI` without angle brackets.
     pub url: Option<Cow<'a, str>>,
+    /// `WARC-Identified-Content-Language`: one or several, with commas.
     pub language: Option<Cow<'a, str>>,
+    /// `WARC-Date` as written.
     pub date: Option<Cow<'a, str>>,
-    /// The crawler cut the content.
+    /// True if there is a `WARC-Truncated`: the crawler cut the content.
     pub truncated: bool,
-    /// The type of a resource.
+    /// `Content-Type` of a resource; `None` for other types of records.
     resource_type: Option<String>,
-    /// The names that are there and cannot be used, each with the reason.
+    /// A message for each of these names that is not UTF-8, and so was left out.
     pub bad_names: Vec<String>,
 }
 
@@ -456,8 +461,8 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
 }
 
 impl Fields<'_> {
-    /// The content type of a resource: what its content is without the answer of a server around it. Nothing of a
-    /// tool's own notes, such as wget's log.
+    /// The content type of a resource, whose content has no HTTP header before it; `None` for other records. A tool's
+    /// own notes, such as wget's log, count as bytes of no known type.
     pub fn resource_type(&self) -> Option<&str> {
         let is_note = self.url.as_ref().is_some_and(|url| url.starts_with("metadata:"));
         self.resource_type.as_deref().map(|it| if is_note { "application/octet-stream" } else { it })

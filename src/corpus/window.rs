@@ -20,21 +20,22 @@ const LOOKED_THROUGH: u64 = 16 << 20;
 /// Of a longer one, the bytes before the corruption in which that is done.
 const LOOKED_BEHIND: u64 = 64 << 10;
 
-/// From which stored offset on the next member or frame is looked for, if one that starts at the first of these offsets
-/// is corrupt at the other.
+/// The stored offset from which on the next member or frame is looked for, where one that starts at the stored offset
+/// `start` turned out to be corrupt at `corruption`.
 pub(crate) fn search_from(start: u64, corruption: u64) -> u64 {
     let from = if corruption - start <= LOOKED_THROUGH { start } else { corruption - LOOKED_BEHIND };
     from.max(start + 1)
 }
 
-/// Bytes of a file from where the user stands, at [`Window::offset`], to wherever was read.
+/// The bytes of a stored file from [`Window::offset`] on, as far as they are read. [`Window::consume`] and
+/// [`Window::move_to`] change that offset.
 #[derive(Debug)]
 pub(crate) struct Window {
     file: StoredFile,
     buffer: Vec<u8>,
     /// Stored offset of `buffer[0]`.
     base: u64,
-    /// Where the user stands, as a position in `buffer`.
+    /// The position in `buffer` of [`Window::offset`].
     at: usize,
     eof: bool,
     /// The file stands elsewhere than at the end of `buffer`, to where it is to be moved before it is read again.
@@ -45,6 +46,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// A window over a file from where it stands, which is offset 0 of the window.
     pub fn new(file: StoredFile) -> Self {
         Self {
             file,
@@ -78,7 +80,7 @@ impl Window {
         self.at = (self.at + n).min(self.buffer.len());
     }
 
-    /// Moves to an offset, before or behind; what is not at hand is read when it is asked for.
+    /// Moves to a stored offset, before or behind. Bytes that are not in the window are read when they are asked for.
     pub fn move_to(&mut self, offset: u64) {
         let at = offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
         if let Some(at) = at.filter(|&at| at <= self.buffer.len()) {

@@ -1,4 +1,4 @@
-//! Writing the documents that are kept.
+//! Writes the documents that are kept to files of the inputs' formats, as stored bytes where these can be copied.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -42,7 +42,7 @@ struct Output<'a> {
     pieces: Vec<(u32, u64, u64)>,
     /// Room for what is read.
     block: Block,
-    /// Bytes that nobody has sent to the disk yet.
+    /// Written bytes that are not on their way to the disk yet.
     unsynced: u64,
     /// Sends what was written to the disk.
     syncing: Option<thread::JoinHandle<io::Result<()>>>,
@@ -265,10 +265,10 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Says whether a document, read again, is the one that was read before.
+/// Returns true if the text, which was read again under this id, is that of the document that was read before.
 pub type IsSame<'a> = &'a (dyn Fn(DocId, &str) -> bool + Sync);
 
-/// Bytes as they are stored: one gzip member, one Zstandard frame, or as they are.
+/// Compresses bytes to one gzip member or one Zstandard frame; without a compression they stay as they are.
 pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Cow<'_, [u8]>> {
     /// Less than half the time of the library's usual level, for one byte in ten more.
     const GZIP_LEVEL: i32 = 1;
@@ -352,10 +352,10 @@ fn date(header: &[u8]) -> String {
     wet::fields(header).date.as_deref().filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
 }
 
-/// The documents that are to be written, and their form.
+/// The documents to write, and the number of files that they go to.
 #[derive(Clone, Copy)]
 pub struct KeptJob<'a> {
-    /// The files that documents go to.
+    /// The number of files that documents go to.
     pub files: KeptFiles,
     /// The inputs that hold the documents.
     pub inputs: &'a [Input],
@@ -363,7 +363,7 @@ pub struct KeptJob<'a> {
     pub options: &'a ReadOptions,
     /// The documents that are kept of each input.
     pub kept: &'a dyn KeptDocuments,
-    /// Tells the documents that are still as they were read.
+    /// Recognises the documents whose text is still the one that was read.
     pub is_same: IsSame<'a>,
 }
 
@@ -382,19 +382,19 @@ pub fn write_kept(
 }
 
 impl KeptJob<'_> {
-    /// Writes the documents that are to be kept into `dir`; [`kept`](Self::kept) names them file by file, and
-    /// says what reading said of each.
+    /// Writes the documents that are to be kept into the folder `dir`, which is created if it is missing.
+    /// [`kept`](Self::kept) names them input by input, with their places.
     ///
     /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
     /// holds just the record, well formed, is copied as it is. Any other record is compressed anew, with its header
     /// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and records of CSV
     /// to `kept.csv.gz` behind their header, each as it was. Tables with another header than the first go to
     /// `kept-2.csv.gz` and so on. If no input of the file is compressed, neither is the file, as compressing would cost
-    /// more than all else, and it is called `kept.jsonl`; if all are Zstandard, it is too, and its name ends in `.zst`.
-    /// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than
-    /// the first go to `kept-2.parquet` and so on. Rows of Arrow go to `kept.arrow` likewise, which is a stream whether
-    /// the inputs are streams or files. A file is written for each format among the inputs, also if nothing of it is
-    /// kept.
+    /// more than all else: it is called `kept.jsonl`. If all are Zstandard, so is the file, and its name ends in
+    /// `.zst`. Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other
+    /// columns than the first go to `kept-2.parquet` and so on. Rows of Arrow go to `kept.arrow` likewise, which is a
+    /// stream whether the inputs are streams or files. A file is written for each format among the inputs, also if
+    /// nothing of it is kept.
     ///
     /// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
     /// `kept.NAME`, where the name is that of the input with the usual ending.
@@ -405,8 +405,8 @@ impl KeptJob<'_> {
     ///
     /// What is written does not depend on the number of threads.
     ///
-    /// Where an input is gone or has changed since it was found, the documents that can still be read there and that
-    /// [`is_same`](Self::is_same) knows are written, and each of the others is named in [`Kept::lost`].
+    /// Where an input is gone or has changed since it was found, the documents are written that can still be read there
+    /// and that [`is_same`](Self::is_same) knows. Each of the others is named in [`Kept::lost`].
     ///
     /// # Errors
     /// [`Error::Io`] if `dir` cannot be written to.
@@ -509,13 +509,13 @@ impl KeptJob<'_> {
         }
     }
 
-    /// The number of documents that are kept of the inputs of a file.
+    /// The number of documents that are kept of the inputs of a target.
     pub(crate) fn number_of(&self, target: &Target) -> Result<u64> {
         target.shards.iter().map(|&shard| self.kept.number(shard)).sum()
     }
 
-    /// Reads the documents of one file again that were read before: those that are still as they were, and why some are
-    /// not.
+    /// Reads the kept documents of one input again. Returns those that are still as they were, in the same order, and
+    /// the reason, in words, why the first of the others is not.
     pub(crate) fn still_there(&self, kept: &[(DocId, Place)]) -> (Vec<(DocId, Place)>, Option<String>) {
         /// Documents that do not read any more, after which the others are given up: each costs a new beginning.
         const GIVEN_UP: usize = 100;
@@ -748,7 +748,8 @@ struct PartOf {
     bytes: u64,
 }
 
-/// The documents of a file that are not among those that are there.
+/// A corruption for each kept document of an input that is not in `there`, which is sorted by id. `why` is the reason,
+/// in words.
 pub(crate) fn lost(
     input: &Input,
     kept: &[(DocId, Place)],

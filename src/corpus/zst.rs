@@ -17,6 +17,7 @@ pub const LONGEST_WINDOW: u32 = 31;
 
 /// A Zstandard file being decoded.
 pub(crate) struct ZstdSource {
+    /// The stored bytes that come next.
     pub window: Window,
     decoder: Decoder<'static>,
     /// In bits.
@@ -52,7 +53,7 @@ pub(crate) fn window_bits(bytes: &[u8]) -> Option<u32> {
 }
 
 /// The dictionary of a file's frames, which stands in its first frame, one to be skipped, as it is or compressed
-/// (the format of `.warc.zst`); empty if there is none. `head` gives the first bytes of the file.
+/// (the format of `.warc.zst`); empty if there is none. `head` gives the first bytes of the file, at most so many.
 ///
 /// # Errors
 /// If the file cannot be read, or its dictionary does not decode.
@@ -85,13 +86,15 @@ pub(crate) fn dictionary_length(head: &[u8]) -> io::Result<u64> {
 }
 
 impl ZstdSource {
-    /// Decodes a file, by its [`dictionary_of`] if it has one.
+    /// A decoder of a file from where it stands, by its [`dictionary_of`]. A frame whose window has more bits than
+    /// `longest_window` is corrupt.
     pub fn new(file: StoredFile, dictionary: &[u8], longest_window: u32) -> io::Result<Self> {
         let mut decoder = Decoder::with_dictionary(dictionary)?;
         decoder.set_parameter(DParameter::WindowLogMax(longest_window))?;
         Ok(Self { window: Window::new(file), decoder, longest_window, frame: None, done: false })
     }
 
+    /// Decodes a step of a frame into the feed, or notes corruption; false at the end of the file.
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         if self.done {
             return false;
