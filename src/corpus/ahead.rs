@@ -16,9 +16,9 @@ use super::feed::STEP;
 use super::gzip_header::{GZIP_MAGIC, behind_header};
 use crate::kernel::inflate::{InflateError, Inflater};
 
-/// Members above this many decoded bytes are inflated as a stream.
+/// Decoded bytes above which a member is not inflated whole, but as a stream, step by step.
 pub(crate) const MEMBER_CAP: usize = 8 << 20;
-/// Stored bytes to have at hand before a member is tried.
+/// Stored bytes that are read before a member is inflated.
 pub(crate) const AHEAD: usize = 256 << 10;
 /// Stored bytes that are read behind a stretch, for its last member, before it is known to be longer.
 const BEHIND: usize = 16 << 10;
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Stretches of which each is about a block of so many decoded bytes.
+    /// The stretches of a file, each of `block_bytes / 4` stored bytes, which decode to about one block.
     ///
     /// # Errors
     /// If the length of the file is not known.

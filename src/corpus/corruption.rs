@@ -39,9 +39,9 @@ pub enum CorruptionKind {
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
     /// several records are used, since it is not known which of them is altered.
     Checksum,
-    /// A record that breaks the rules of its format: its header, its length, its body of HTTP, or its number of values
-    /// (CSV), or a line that is no JSON object. Bytes between records are such, too, and text that is not UTF-8 where
-    /// that is refused ([`super::ReadRules::strict`]).
+    /// A record that breaks the rules of its format: by its header, its length, its body of HTTP, its number of values
+    /// (CSV), or as no JSON object. Bytes between records are such, too, and text that is not UTF-8 where that is
+    /// refused ([`super::ReadRules::strict`]).
     Malformed,
     /// A record or a file without the text field or column, or one that holds no string.
     NoText,
@@ -82,7 +82,7 @@ pub(crate) fn unreadable(error: impl fmt::Display) -> CorruptionCause {
     (CorruptionKind::Unreadable, error.to_string())
 }
 
-/// One corrupt section.
+/// One corrupt record, or one corrupt section of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Corruption {
     /// The file, as it was named.
@@ -104,13 +104,14 @@ pub struct Corruption {
 }
 
 impl Corruption {
-    /// Corruption of a file that belongs to no record, and costs what its kind does.
+    /// Corruption at a stored offset of a file that belongs to no record, and costs as many documents as its kind does.
     pub(crate) fn of_file(path: &Path, offset: u64, kind: CorruptionKind, detail: impl Into<String>) -> Self {
         let (path, documents) = (path.to_path_buf(), kind.documents(false));
         Self { path, record: None, offset, within: 0, kind, documents, detail: detail.into() }
     }
 
-    /// Corruption at the offset and the decoded bytes of a place, which costs what its kind does.
+    /// Corruption at a place of a file, and of the record with a number, if any. It costs as many documents as its kind
+    /// does.
     pub(crate) fn at(
         path: &Path,
         record: Option<u64>,
@@ -254,14 +255,14 @@ pub struct FileReading {
     pub documents_lost: u64,
     /// Corrupt sections that cost nobody knows how many documents.
     pub unknown_losses: u64,
-    /// Documents in whose text something stands for bytes that are no UTF-8, or for half a character.
+    /// Documents with U+FFFD in the text for bytes that their charset does not have, or for half a surrogate pair.
     pub repaired: u64,
     /// Documents that the crawler cut, or whose body breaks off.
     #[serde(default)]
     pub truncated: u64,
-    /// Lines and rows whose text is null: no documents, and not corrupt.
+    /// Lines and rows whose text is null, or that begin a list of pages: no documents, and not corrupt.
     pub without_text: u64,
-    /// Records of WARC at the end of the file without the line ends that belong behind them.
+    /// 1 if the file ends with a record of WARC without the line ends that belong behind it, or else 0.
     #[serde(default)]
     pub(crate) unterminated: u64,
     /// Corrupt sections of the kind [`CorruptionKind::NoText`].

@@ -20,7 +20,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The first record of a file, which names the columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CsvHeader {
-    /// As it stands there, without the end of the line.
+    /// The record as it stands there, without a byte-order mark and its line end.
     pub bytes: Vec<u8>,
     /// The delimiter of values.
     pub delimiter: u8,
@@ -83,7 +83,7 @@ impl CsvHeader {
         self.texts(fields).is_ok()
     }
 
-    /// Reads a record. `strict` calls corrupt what is repaired otherwise: bytes that are no UTF-8.
+    /// Reads a record of values. `strict` calls corrupt what is repaired otherwise: bytes that are no UTF-8.
     ///
     /// # Errors
     /// The kind of corruption and what was found.

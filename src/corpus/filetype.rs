@@ -178,8 +178,8 @@ pub(crate) fn guess(name: &Path, wanted: Option<Format>) -> Format {
     wanted.or(by_name(name).0).unwrap_or(Format::Wet)
 }
 
-/// The name of a format that is not read, with advice, by the first bytes of a file and their decoded form. A file
-/// whose name is that of a format that is read (`is_named`) is no text, since records may follow.
+/// The format of a file, if it is one that is not read, with advice, by its first bytes and what they decode to. If its
+/// name is of a format that is read (`is_named`), ARC, HTML and JSON arrays do not count, since records may follow.
 pub(crate) fn foreign(head: &[u8], compression: Compression, is_named: bool) -> Option<&'static str> {
     let decoded = compression.decoded_head(head);
     let start = if compression == Compression::None { head } else { &decoded };
@@ -225,7 +225,7 @@ fn looks_like_arrow(head: &[u8]) -> bool {
     head.starts_with(ARROW_MAGIC) || matches!(head, [0xff, 0xff, 0xff, 0xff, _, _, _, 0, ..])
 }
 
-/// The decoder for a pair of bytes of UTF-16, if a file begins with a byte-order mark.
+/// The decoder for a pair of bytes of UTF-16, if a file begins with its byte-order mark; `None` for UTF-32.
 pub(crate) fn utf16_of(head: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match head {
         [0xff, 0xfe, 0, 0, ..] => None,
@@ -249,7 +249,7 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     ["<!doctype html", "<html", "<head", "<body"].into_iter().any(begins)
 }
 
-/// A file's name without the endings that say what it is.
+/// A file's name without the endings of formats and compressions: `a` of `a.warc.wet.gz`.
 pub(crate) fn stem(name: &str) -> &str {
     const ENDINGS: [&str; 14] = [
         ".gz", ".zst", ".jsonl", ".ndjson", ".jl", ".json", ".parquet", ".arrow", ".feather", ".txt", ".wet",

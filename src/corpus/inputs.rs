@@ -740,8 +740,8 @@ fn without_field(passed_over: &PassedOver, options: &DiscoverOptions) -> Option<
 /// `.parquet`, `.arrow` or `.feather`. It stands as well for `.json` whose first object has a text, and for
 /// `.csv` or `.tsv` whose header has a column of texts. `.gz` or `.zst` may follow all but `.parquet`, `.arrow` and
 /// `.feather`. Of a data set that Hugging Face saved, the shards alone are read. A file that is named itself may be
-/// called anything; its content says what it is, and of CSV its name. Below a folder these are passed over: folders of
-/// earlier results, whatever a run left unfinished or works in, and names that begin with `.` or `_`, but for
+/// called anything; its content says what it is, and of CSV its name. Below a folder, folders of earlier results are
+/// passed over, and whatever a run left unfinished or works in. So are names that begin with `.` or `_`, but for
 /// partitions such as `_lang=en`. `-` is standard input; it and other streams are copied to a file in the system's
 /// temporary folder first. A file that is named twice, or through a link, is there once.
 ///

@@ -197,7 +197,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
     Step::Record { content_start: 0, content_end, end: next, document: true, raw: false }
 }
 
-/// Looks for the start of the next line, like [`super::wet::seek`].
+/// Looks for the next line. `Ok` has the number of bytes before it; `Err` that of all bytes, which can be dropped.
 pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
     memchr(b'\n', bytes).map(|n| n + 1).ok_or(bytes.len())
 }
@@ -388,7 +388,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 }
 
-/// Reads a line; none where its text is null, unless `strict` calls that corrupt. What is odd in it is repaired,
+/// Reads a line; `None` where its text is null, unless `strict` calls that corrupt. What is odd in it is repaired,
 /// unless `strict` forbids: bytes that are no UTF-8, halves of surrogate pairs, and numbers that JSON has not.
 ///
 /// # Errors

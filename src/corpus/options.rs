@@ -11,8 +11,8 @@ pub struct ReadRules {
     /// True if text that is not UTF-8, or holds half a surrogate pair, is corrupt, and so is a text that is null. If
     /// false, U+FFFD stands for such bytes, as in browsers, and the document counts as repaired.
     pub strict: bool,
-    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). So much
-    /// memory is needed for each file that is open.
+    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). A window of n
+    /// bits takes 2ⁿ bytes of memory for each open file. A frame with a longer one is corrupt.
     pub longest_window: u32,
 }
 

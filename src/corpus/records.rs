@@ -34,7 +34,7 @@ pub(crate) struct Span {
     pub member: Option<(u64, u64)>,
 }
 
-/// Whole records, decoded.
+/// A block of whole records, decoded.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     /// Decoded bytes of the file, in which the spans are.
@@ -173,10 +173,10 @@ fn is_plain_text(content_type: &str) -> bool {
     media.trim().eq_ignore_ascii_case("text/plain")
 }
 
-/// A text with U+FFFD for what is no UTF-8 of it, unless that counts as corrupt.
+/// A text with U+FFFD for bytes that are no UTF-8; it is owned only if there are such.
 ///
 /// # Errors
-/// The corruption.
+/// The corruption, if `strict` and there are such bytes.
 pub(crate) fn readable(bytes: &[u8], strict: bool) -> Result<Cow<'_, str>, CorruptionCause> {
     match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => Ok(Cow::Borrowed(text)),

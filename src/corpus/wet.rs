@@ -372,8 +372,8 @@ pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
     field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
 }
 
-/// True if a record is as WARC wants it: header lines ended by CRLF, one `Content-Length` that is the content's, and
-/// two line ends behind the content.
+/// True if a record is as WARC wants it: CRLF ends the header lines, the only `Content-Length` is `content_bytes`, and
+/// the bytes `behind` the content begin with two line ends.
 pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -> bool {
     let mut lengths = 0;
     let lines_are_right = header.split_inclusive(|&b| b == b'\n').all(|line| {

@@ -27,7 +27,7 @@ pub(crate) struct ZstdSource {
     done: bool,
 }
 
-/// True if bytes begin as a frame does.
+/// True if bytes begin as a frame does, also one that is to be skipped.
 pub(crate) fn starts_frame(bytes: &[u8]) -> bool {
     // The second form is a frame to be skipped (RFC 8878, 3.1.2).
     bytes.starts_with(&ZSTD_MAGIC)

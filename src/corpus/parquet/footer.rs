@@ -17,7 +17,7 @@ use crate::corpus::filetype::PARQUET_MAGIC;
 
 /// The last bytes of a file whose footer is encrypted.
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
-/// The longest footer that is read, and the longest head of a message of Arrow.
+/// The longest footer that is read, and the longest head of a message of Arrow, in bytes.
 pub(super) const FOOTER_CAP: u64 = 256 << 20;
 
 /// The content of a file's footer.
