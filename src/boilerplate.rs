@@ -2,14 +2,15 @@
 //!
 //! A *line* is a run of text between line ends, by its folded words; a line without words is none. A *group* is what
 //! [`GroupBy`] says: the documents of a host, of an input file, of a folder, with the same value in a field, or all. A
-//! line is boilerplate where documents of three or more different contents of its group have it.
+//! line is boilerplate where documents of three or more different contents of its group have it. Its *key* is a 64-bit
+//! hash of its group and its words, by which it is counted.
 //!
-//! What is one content? Counting documents, or distinct texts, would call what five near-copies share boilerplate, as
-//! that is nearly all of their lines. So a document's content is stood for by one of its lines, sampled by hash, the
-//! longer the likelier. Two documents that share most of their words mostly have the same line sampled, and count once.
+//! What is one content? If each document counted, or each distinct text, nearly all lines of five near-duplicates would
+//! be boilerplate. So one line of a document, sampled by hash, stands for its content; a long line is the likelier one.
+//! Two documents that share most of their words mostly have the same line sampled, and count once.
 //! Documents that share boilerplate have lines of their own contents sampled. `n` documents of which the share `s` is
-//! common to all count as about `1 + n·(1 − s)`. Six such samples are made, and three must have come to three contents:
-//! a sample is unlucky where a line of the boilerplate itself stands for most documents, or where copies differ.
+//! common to all count as about `1 + n·(1 − s)`. Six such samples are made, and three must have come to three contents.
+//! One alone may mislead: a line of the boilerplate itself may stand for most documents, or copies may differ there.
 //!
 //! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
 //! that share both of their places add up. What is boilerplate depends on the documents of a group alone: not on their
@@ -124,13 +125,13 @@ impl GroupBy {
         }
     }
 
-    /// The number of groups, in words.
+    /// A number of groups in words: `2 hosts`.
     pub fn counted(&self, groups: u64) -> String {
         let [_, one, many] = self.words();
         counted(groups, one, many)
     }
 
-    /// One group, in words.
+    /// One group in words: `a host`.
     pub fn one(&self) -> &'static str {
         self.words()[0]
     }
@@ -143,7 +144,7 @@ impl GroupBy {
         }
     }
 
-    /// The group of a document in an input file of this name.
+    /// The name of the group that a document of the file `input` is in, such as its host. `None` if it is in no group.
     pub fn of<'a>(&self, input: &'a Path, document: Grouped<'a>) -> Option<Cow<'a, str>> {
         match self {
             Self::Host => document.url.and_then(host_of).map(Cow::Owned),
@@ -160,7 +161,7 @@ impl GroupBy {
 pub struct Grouped<'a> {
     /// Its URL.
     pub url: Option<&'a str>,
-    /// The value of the field of groups.
+    /// Its value in the field of [`GroupBy::Field`], if that was read and it has one.
     pub group: Option<&'a str>,
 }
 
@@ -196,7 +197,7 @@ pub fn host_of(url: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
-/// Which contents have a line: for each sample up to two of ten bits, or that there are more.
+/// The contents that have a line: for each sample up to two of ten bits, or a mark that there are more.
 ///
 /// The same contents give the same number, in whatever order they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -260,13 +261,13 @@ impl LineContents {
 /// A line of a document.
 #[derive(Clone, Debug)]
 struct DocumentLine {
-    /// Of its group and words; none where it has no words.
+    /// The hash of its group and words; `None` where it has no words.
     key: Option<u64>,
     words: u32,
     place: Range<usize>,
 }
 
-/// Cuts documents into lines. It holds buffers: make one for each thread.
+/// Cuts documents into lines, for [`Counting`] and [`Boilerplate`]. It holds buffers: make one for each thread.
 pub struct Lines {
     extractor: FeatureExtractor,
     lines: Vec<DocumentLine>,
@@ -329,7 +330,7 @@ fn weight_of(words: u32) -> f64 {
     words * words.sqrt()
 }
 
-/// Some of the lines' counts.
+/// One of several parts of the lines' counts: each line for itself, or a table of places that lines share.
 enum CountsPart {
     Lines(HashMap<u64, LineContents>),
     Places(Vec<LineContents>),
@@ -341,7 +342,7 @@ fn places(key: u64, places: usize) -> [usize; 2] {
     [hash as u32 as usize, (hash >> 32) as usize].map(|place| place % places)
 }
 
-/// Which part counts a line.
+/// The part that counts a line.
 fn part_of(key: u64) -> usize {
     (key % PARTS as u64) as usize
 }
@@ -379,7 +380,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Begins without documents.
+    /// Begins to count the lines of groups of this kind, without documents yet.
     pub fn new(by: GroupBy) -> Self {
         Self::within(by, MOST_LINES, PLACES)
     }
@@ -389,7 +390,7 @@ impl Counting {
         Self { by, parts: std::iter::repeat_with(part).take(PARTS).collect(), most_lines, places }
     }
 
-    /// Counts a document of an input file; one of no group is not counted.
+    /// Counts the lines of a document of the file `input`. A document in no group is not counted.
     pub fn add(&self, lines: &mut Lines, input: &Path, document: Grouped<'_>, text: &str) {
         let Some(group) = self.by.of(input, document) else { return };
         lines.cut(&group, text);
@@ -402,7 +403,7 @@ impl Counting {
         }
     }
 
-    /// The lines that are boilerplate.
+    /// Ends the counting, and gives the lines of three contents or more.
     pub fn finish(self) -> Boilerplate {
         let places = self.places;
         let parts = self.parts.into_iter().map(|part| {
@@ -427,7 +428,7 @@ impl Counting {
     }
 }
 
-/// The lines of some groups that are boilerplate.
+/// The lines that are boilerplate, each in its own group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boilerplate {
     /// The kind of groups.
@@ -445,7 +446,7 @@ enum BoilerplatePart {
 }
 
 impl BoilerplatePart {
-    /// The number of lines; none of a table.
+    /// The number of lines; `None` where lines share places, so that nobody knows it.
     fn lines(&self) -> Option<u64> {
         match self {
             Self::Lines(lines) => Some(lines.len() as u64),
@@ -466,20 +467,20 @@ pub struct BoilerplateShare {
     pub lines: u64,
     /// Lines of boilerplate among these.
     pub boilerplate_lines: u64,
-    /// Bytes of text.
+    /// Bytes of the texts.
     pub bytes: u64,
-    /// Lines of boilerplate among these.
+    /// Bytes of boilerplate among these.
     pub boilerplate_bytes: u64,
 }
 
 impl BoilerplateShare {
-    /// The share in a document of so many bytes: its lines with words, and the lines and the bytes of boilerplate.
+    /// The share in one document of `bytes` bytes: its lines with words, and the lines and the bytes of boilerplate.
     pub fn of_document(bytes: u64, [lines, boilerplate_lines, boilerplate_bytes]: [u64; 3]) -> Self {
         let whole_documents = u64::from(lines > 0 && boilerplate_lines == lines);
         Self { documents: 1, whole_documents, lines, boilerplate_lines, bytes, boilerplate_bytes }
     }
 
-    /// Adds other documents.
+    /// Adds the sums over other documents.
     pub fn add(&mut self, other: &Self) {
         self.documents += other.documents;
         self.whole_documents += other.whole_documents;
@@ -500,7 +501,8 @@ pub struct OwnText {
 }
 
 impl OwnText {
-    /// Parts a document in an input file of this name by the boilerplate of its group, if it has any.
+    /// Parts a document of the file `input` by the boilerplate of its group. Without boilerplate or group, all of it is
+    /// its own text.
     pub fn new(boilerplate: Option<&Boilerplate>, input: &Path, document: Grouped<'_>, text: &str) -> Self {
         let group =
             boilerplate.and_then(|boilerplate| Some((boilerplate, boilerplate.by.of(input, document)?)));
@@ -510,12 +512,12 @@ impl OwnText {
         }
     }
 
-    /// Bytes of both.
+    /// Bytes of both texts.
     pub fn len(&self) -> usize {
         self.own.len() + self.boilerplate.iter().map(|(_, boilerplate)| boilerplate.len()).sum::<usize>()
     }
 
-    /// True if there is neither.
+    /// True if both texts are empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -531,8 +533,9 @@ impl Boilerplate {
         }
     }
 
-    /// The share of other lines that are taken for boilerplate because both of their places are, at most over the
-    /// parts; 0 as long as each line is counted for itself.
+    /// The share of lines, 0 to 1, that would be taken for boilerplate and are not: in a table, a line counts as
+    /// boilerplate if both of its places do. Of all parts, the largest share counts; while lines are counted each for
+    /// itself, it is 0.
     pub fn mistaken(&self) -> f64 {
         let of = |part: &BoilerplatePart| match part {
             BoilerplatePart::Lines(_) => 0.0,
@@ -544,8 +547,8 @@ impl Boilerplate {
         self.parts.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// A document of a group without its boilerplate, and how much of it that is. A document of nothing but boilerplate
-    /// is given whole, and so is one of a group with fewer than three contents, of which nothing is reported.
+    /// A document of a group without its boilerplate, and the share of boilerplate in it. A document of nothing but
+    /// boilerplate is given whole. So is one of a group with fewer than three contents, and then the share is `None`.
     pub fn without<'a>(
         &self,
         lines: &'a mut Lines,
@@ -573,8 +576,8 @@ impl Boilerplate {
         (if left_out == with_words || left_out == 0 { text } else { own }, Some(share))
     }
 
-    /// The part of a document that is compared, by the name of its input file, and its group with the share of
-    /// boilerplate in it: see [`without`](Self::without).
+    /// The part of a document of the file `input` that is compared, and its group with the share of boilerplate. `None`
+    /// if it is in no group, or where [`without`](Self::without) gives no share.
     pub fn part<'a>(
         &self,
         lines: &'a mut Lines,
@@ -586,7 +589,7 @@ impl Boilerplate {
         (part, share.map(|share| (group, share)))
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the boilerplate takes.
     pub fn held_bytes(&self) -> u64 {
         let of = |part: &BoilerplatePart| match part {
             // A place of a table of hashes has nine bytes, and one in eight is empty at least.
@@ -596,7 +599,7 @@ impl Boilerplate {
         self.parts.iter().map(of).sum::<usize>() as u64
     }
 
-    /// A name for what it leaves out.
+    /// A hash of all that decides which lines are left out, in 32 hexadecimal digits.
     pub fn fingerprint(&self) -> String {
         let (header, body) = self.file();
         let header = serde_json::to_vec(&header).unwrap_or_default();
@@ -670,10 +673,10 @@ pub fn save(boilerplate: &Boilerplate, path: &Path) -> Result<()> {
     format::write(path, BOILERPLATE, &header, &[&body])
 }
 
-/// The groups of a file of boilerplate, of which no more than the header is read.
+/// The kind of groups in a file of boilerplate, of which no more than the header is read.
 ///
 /// # Errors
-/// If the file cannot be read, or is none.
+/// If the file cannot be read, or is no file of boilerplate.
 pub fn groups_of(path: &Path) -> Result<GroupBy> {
     let (BoilerplateHeader { by, .. }, _) = format::open(path, BOILERPLATE)?;
     Ok(by)
@@ -712,8 +715,8 @@ pub fn load(path: &Path) -> Result<Boilerplate> {
     Ok(Boilerplate { by: header.by, parts: parts.collect(), places: PLACES })
 }
 
-/// Checks a file of boilerplate whose envelope and checksum are right already: what its header says, and whether
-/// it can be used.
+/// Checks a file of boilerplate whose envelope and checksum are right already. Gives the fields of its `header` as
+/// facts, and a problem if it cannot be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     let mut inspection = Inspection::default();
     for name in ["by", "hash", "tokenizer", "rules"] {

@@ -1,4 +1,6 @@
-//! Benchmarks in training data: which items stand in which documents, and the documents without them.
+//! Benchmarks in training data: which items stand in which documents, and the documents without them. A file of items
+//! is a *benchmark*. An *item* is a text of it, such as a question; it is read as a document is. An item is found in a
+//! document that has enough of its word n-grams ([`Rules`]).
 
 use crate::corpus::{
     self, Compression, DiscoverOptions, Document, Input, JsonlFields, KeptFiles, Place, ReadOptions,
@@ -34,7 +36,7 @@ use std::path::{Path, PathBuf};
 pub struct DecontaminateJob {
     /// Files and folders of documents.
     pub inputs: Vec<PathBuf>,
-    /// Files and folders of items.
+    /// Files and folders of items, each file a benchmark.
     pub against: Vec<PathBuf>,
     /// The options of reading documents.
     pub options: ReadOptions,
@@ -42,7 +44,7 @@ pub struct DecontaminateJob {
     pub item_field: Option<String>,
     /// The folder to make.
     pub out: PathBuf,
-    /// When an item counts as found.
+    /// The rules by which an item counts as found in a document.
     pub rules: Rules,
     /// The treatment of documents that have items.
     pub removal: Removal,

@@ -1,12 +1,12 @@
-//! Words around what is reported: counts with their nouns, and text of the input that is to be shown and not
-//! obeyed.
+//! Texts that people read: counts with their nouns, and names and texts of the input, whose characters must not control
+//! a terminal or a page.
 
 pub use simflip_core::error::{is_control, printable};
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// `one` or `many`, as the count asks for.
+/// `one` if `n` is 1, and otherwise `many`.
 pub fn plural<'a>(n: u64, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }
 }
@@ -16,12 +16,12 @@ pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", plural(n, one, many))
 }
 
-/// A path as messages show it, see [`printable`].
+/// A path as messages show it: [`printable`], with U+FFFD for what is not UTF-8.
 pub fn printable_path(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
-/// The first `most` names with commas in between, and a mark if there are more.
+/// The first `most` names with commas in between, and `…` as the last one if there are more.
 pub(crate) fn first_of(names: impl IntoIterator<Item = String>, most: usize) -> String {
     let mut names = names.into_iter();
     let mut first: Vec<String> = names.by_ref().take(most).collect();
@@ -31,8 +31,8 @@ pub(crate) fn first_of(names: impl IntoIterator<Item = String>, most: usize) -> 
     first.join(", ")
 }
 
-/// JSON that gives a terminal no orders: of the characters in [`printable`], those that JSON may hold as they
-/// are stand as `\u009b` and the like. It says the same.
+/// JSON for a terminal: each character that [`is_control`] names is escaped, as `\u009b`, except for line ends. A
+/// parser reads the same values from it.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     // A line end within a string is escaped already; others lay the values out.
     let order = |c: char| is_control(c) && c != '\n';
@@ -43,12 +43,13 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(json.chars().map(escaped).collect())
 }
 
-/// The character, or a mark in place of one that is no text or that turns the direction of what follows.
+/// The character, or U+FFFD in place of one that [`is_control`] names.
 pub(crate) fn visible(c: char) -> char {
     if is_control(c) { '\u{fffd}' } else { c }
 }
 
-/// The first `most` characters on one line, each [`visible`].
+/// The first `most` characters on one line, and `…` if there are more. White space becomes a space, and each other
+/// character is [`visible`].
 pub(crate) fn clip(text: &str, most: usize) -> String {
     let clean = |c: char| if c.is_whitespace() { ' ' } else { visible(c) };
     let mut out: String = text.chars().take(most).map(clean).collect();
@@ -58,7 +59,8 @@ pub(crate) fn clip(text: &str, most: usize) -> String {
     out
 }
 
-/// The address if a browser may be sent there.
+/// The URL, if a page may link to it: with `http` or `https`, at most 2,000 bytes, and without white space and control
+/// characters. `None` for any other.
 pub(crate) fn link(url: &str) -> Option<String> {
     let scheme = url.split_once("://")?.0;
     let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");

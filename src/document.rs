@@ -1,4 +1,5 @@
-//! The name of a document inside a run.
+//! Names of documents inside a run: the id of a document, the place where its record is stored, and a table of both for
+//! all documents. The functions `put_…` and `take_…` write them as bytes, and read these back.
 
 use serde::{Deserialize, Serialize};
 use simflip_core::id::{Document, Id, Places};
@@ -27,11 +28,11 @@ impl DocId {
 /// The place where a record or line is stored, so that it can be read again on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record
-    /// starts in; in a plain file, at the record; in a Parquet file, at the text of its row group.
+    /// The byte of the stored file where decoding has to start: at the gzip member or Zstandard frame that the record
+    /// starts in. In a plain file it is that of the record; in a Parquet file, that of the texts of its row group.
     pub offset: u64,
-    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain
-    /// files. In Parquet, rows.
+    /// Decoded bytes from there to the record: 0 if the record starts its member, and in plain
+    /// files. In Parquet, the number of rows before it in its row group.
     pub within: u64,
     /// Decoded bytes of the record: header block and text, or the line without its end. In
     /// Parquet, bytes of the text.
@@ -42,20 +43,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// Puts the place behind other bytes.
+    /// Appends the place to `out`: its four fields by [`put_number`].
     pub(crate) fn put(self, out: &mut Vec<u8>) {
         let Self { offset, within, length, member } = self;
         [offset, within, length, member].into_iter().for_each(|number| put_number(out, number));
     }
 
-    /// Takes a place from the beginning of some bytes.
+    /// Reads a place from the start of `bytes`, and moves `bytes` behind it. `None` if the bytes end within it.
     pub(crate) fn take(bytes: &mut &[u8]) -> Option<Self> {
         let mut number = || take_number(bytes);
         Some(Self { offset: number()?, within: number()?, length: number()?, member: number()? })
     }
 }
 
-/// Puts a number behind other bytes: seven bits to a byte, the lowest first.
+/// Appends a number to `out`: seven bits to a byte, the lowest first. The highest bit of a byte says that more follow.
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -64,7 +65,8 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Takes a number from the beginning of some bytes.
+/// Reads a number of [`put_number`] from the start of `bytes`, and moves `bytes` behind it. `None` if the bytes end
+/// within it, or it goes on after ten bytes.
 pub(crate) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
@@ -78,13 +80,14 @@ pub(crate) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Puts a name, or that there is none, behind other bytes.
+/// Appends a name to `out`, or a mark that there is none.
 pub(crate) fn put_name(out: &mut Vec<u8>, name: Option<&str>) {
     put_number(out, name.map_or(0, |name| name.len() as u64 + 1));
     out.extend_from_slice(name.unwrap_or_default().as_bytes());
 }
 
-/// Takes a name, or that there is none, from the beginning of some bytes.
+/// Reads what [`put_name`] wrote from the start of `bytes`, and moves `bytes` behind it. The inner `None` says that
+/// there is no name, the outer one that the bytes are corrupt.
 pub(crate) fn take_name<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a str>> {
     let Some(length) = take_number(bytes)?.checked_sub(1) else { return Some(None) };
     let (name, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
@@ -92,13 +95,14 @@ pub(crate) fn take_name<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a str>> {
     std::str::from_utf8(name).ok().map(Some)
 }
 
-/// The names and places of all documents, packed: some fifteen bytes a document beside its names.
+/// The ids, places, record ids and URLs of documents, packed: some fifteen bytes a document beside its names. A
+/// `Document` is a number here: the position in the table.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentTable {
     blocks: Vec<RowBlock>,
-    /// Where each document stands in these.
+    /// The block of each document, and its position there.
     places: Places,
-    /// The id of each: a file, and a place there.
+    /// The id of each document: shard and row.
     ids: Places,
 }
 
@@ -111,7 +115,7 @@ struct RowBlock {
 }
 
 impl DocumentTable {
-    /// Adds a document.
+    /// Adds a document at the end, in whatever order of ids.
     pub fn push(&mut self, id: DocId, place: Place, record_id: Option<&str>, url: Option<&str>) {
         // In a block, 32 bits say where a document begins.
         if self.blocks.last().is_none_or(|block| u32::try_from(block.bytes.len()).is_err()) {
@@ -126,8 +130,8 @@ impl DocumentTable {
         self.ids.push(id.shard, id.row);
     }
 
-    /// Puts the tables of several threads together, in order of ids, and copies nothing of a document. Also gives the
-    /// table that each run of documents came from, and where the run stood in it.
+    /// Merges the tables of several threads into one whose ids ascend; names and places are not copied. Also gives, for
+    /// one run of documents after the other in the merged table, the table that they come from and their numbers there.
     pub fn merge(tables: Vec<Self>) -> (Self, Vec<(u32, Range<u32>)>) {
         let mut runs = Vec::new();
         for (table, number) in tables.iter().zip(0..) {
@@ -169,18 +173,18 @@ impl DocumentTable {
         DocId { shard, row }
     }
 
-    /// The ids of all documents, ascending in a table that was put together.
+    /// The ids of all documents, ascending in a merged table.
     pub fn ids(&self) -> impl Iterator<Item = DocId> {
         Document::all(self.len()).map(|document| self.id(document))
     }
 
-    /// The document with an id, in a table that was put together.
+    /// The document with an id in a merged table; `None` if there is none.
     pub fn find(&self, id: DocId) -> Option<Document> {
         let document = Document::at(self.ids.before(id.shard, id.row));
         (document.index() < self.len() && self.id(document) == id).then_some(document)
     }
 
-    /// Number of documents of the files before one, in a table that was put together.
+    /// Number of documents in the files before file `shard`, in a merged table.
     pub fn before(&self, shard: u32) -> usize {
         self.ids.before(shard, 0)
     }

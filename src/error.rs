@@ -49,7 +49,7 @@ pub enum Error {
         /// The value that the line has.
         got: String,
     },
-    /// No document was found in the input.
+    /// No document was found in the input, for the reason that the text gives.
     #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
     /// More documents would have been removed than [`Job::max_removed`](crate::pipeline::Job::max_removed) allows.
@@ -65,7 +65,7 @@ pub enum Error {
         of: String,
         /// The number that would be removed.
         removed: u64,
-        /// The number of all.
+        /// The number of documents of `of`.
         documents: u64,
     },
     /// Inputs were named that do not exist.
@@ -74,7 +74,7 @@ pub enum Error {
         .0.iter().map(|path| printable_path(path)).collect::<Vec<_>>().join(", ")
     )]
     NoSuchInput(Vec<PathBuf>),
-    /// The output of an earlier stage is not there.
+    /// The output of an earlier stage is not there. The text names it, and the command that makes it.
     #[error("{}", printable(.0))]
     Missing(String),
 }
@@ -85,12 +85,12 @@ impl Error {
         Self::Io { path: path.as_ref().to_path_buf(), source }
     }
 
-    /// A parameter that has no meaning.
+    /// The error of a parameter: the value `got` that has no meaning for it, and the values that would have one.
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
         simflip_core::Error::parameter(parameter, got, expected).into()
     }
 
-    /// The parameter that has no meaning, if that is what went wrong.
+    /// The parameter of an error of [`parameter`](Self::parameter); `None` for other errors.
     pub fn parameter_name(&self) -> Option<&'static str> {
         match self {
             Self::Core(simflip_core::Error::Parameter { parameter, .. }) => Some(parameter),

@@ -3,7 +3,7 @@
 //! name of the field that does not.
 //!
 //! ```text
-//! 8 bytes   "simflip"
+//! 8 bytes   "simflip" and a zero byte
 //! 4 bytes   kind, ASCII
 //! u32       version of the kind's header and body
 //! u32       length of the header in bytes
@@ -27,7 +27,7 @@ const MAGIC: [u8; 8] = *b"simflip\0";
 /// Longest header that is written, and believed: the note on what was written names all inputs of a file.
 const MAX_HEADER: u32 = 1 << 26;
 
-/// A kind of file: what stands in its fifth to twelfth bytes, and what people call it.
+/// A kind of file: its tag and its version, which stand behind the magic, and its name for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Four ASCII bytes.
@@ -48,41 +48,41 @@ pub const SEEN_LOG: Kind = Kind { tag: *b"SLOG", version: 2, name: "log of an in
 /// Lines that are boilerplate.
 pub const BOILERPLATE: Kind = Kind { tag: *b"BOIL", version: 1, name: "boilerplate" };
 
-/// The sketches of an input file's documents.
+/// The sketches of the documents of an input file, or of several small ones together.
 pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, name: "sketches of a file" };
 
-/// The names and places of an input file's documents.
+/// The names and places of the documents of such a file of sketches.
 pub const NAMES: Kind = Kind { tag: *b"NAME", version: 2, name: "names of a file's documents" };
 
-/// Documents of a band, and the leaders that they may be removed for.
+/// The edges of a band: documents that share its band hash with a leader, and may be removed for it.
 pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 3, name: "edges of a band" };
 
 /// Pairs of documents that results list.
 pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 2, name: "pairs of documents" };
 
-/// The cluster of each document that is in one, and the document that stays for it.
+/// The cluster of each document that is in one, and the document that is kept for it.
 pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 2, name: "clusters of documents" };
 
-/// A note of the files that were written for an input file.
+/// A note of the files that `simflip apply` wrote for an input file, and the note of its folder, [`NOTE`].
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };
 
 /// The outcome of reading an input file, for a run that resumes.
 pub const READING: Kind = Kind { tag: *b"READ", version: 1, name: "note of what was read" };
 
-/// The job of a working folder.
+/// The mark of a working folder: the job that it is of.
 pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, name: "mark of a working folder" };
 
-/// Every kind whose files are whole when they are written, with the length of the body in front of it.
+/// Every kind but [`SEEN_LOG`]: files that are whole when they are written, with the length of the body in front of it.
 pub const KINDS: [Kind; 10] =
     [FREQUENCIES, BOILERPLATE, SKETCHES, NAMES, EDGES, PAIRS, ASSIGNMENTS, APPLIED, READING, WORKING];
 
-/// The ending of a working folder, behind the name of the results.
+/// The ending of the name of a working folder, behind the name of the results. A run on disk keeps its files there.
 pub(crate) const WORKING_ENDING: &str = ".stages";
 
-/// The name of a working folder's mark.
+/// The name of the file in a working folder that marks it as one.
 pub(crate) const WORKING_MARK: &str = "simflip.working";
 
-/// True if a folder is one in which a run works, or one that was ended did.
+/// True if a folder is the working folder of a run that is at work or was interrupted, by its name and its mark.
 pub fn is_working_folder(folder: &Path) -> bool {
     is_working_by(folder, || Ok::<_, Infallible>(std::fs::read(folder.join(WORKING_MARK)).ok()))
         .unwrap_or_default()
@@ -97,9 +97,9 @@ pub(crate) const REPORT: &str = "report.json";
 /// The kind of a folder of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Results {
-    /// A run, by its `report.json`.
+    /// A whole run, which has written a `report.json`.
     Whole,
-    /// The last of several stages, by its note.
+    /// `simflip apply`, the last of several stages, which has written a [`NOTE`].
     OfStages,
 }
 
@@ -108,7 +108,8 @@ pub fn results_of(folder: &Path) -> Option<Results> {
     results_by(|name| Ok::<_, Infallible>(std::fs::read(folder.join(name)).ok())).unwrap_or_default()
 }
 
-/// The kind of results in a folder, whose files `read` gives by their names.
+/// The kind of results in a folder; `None` if it is no folder of results. `read` gives the content of a file of the
+/// folder by its name, and `None` for one that is not there.
 ///
 /// # Errors
 /// As `read`.
@@ -138,7 +139,8 @@ pub(crate) fn marks_result(name: &str, content: &[u8]) -> bool {
     }
 }
 
-/// True if a folder is one in which a run works, as [`is_working_folder`] says; `mark` reads its mark, if there is one.
+/// True if a folder is a working folder, as [`is_working_folder`] says. `mark` reads its mark, and gives `None` if it
+/// has none.
 ///
 /// # Errors
 /// As `mark`.
@@ -161,14 +163,15 @@ fn begins_as(bytes: &[u8], kind: Kind) -> bool {
     bytes.strip_prefix(&MAGIC).is_some_and(|rest| rest.starts_with(&kind.tag))
 }
 
-/// Writes a file of `kind` whole or not at all, as every file of ours.
+/// Writes a file of `kind` whole or not at all. Its body is the pieces of `body`, one behind the other.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
     let mut file = NewBinary::begin(path, kind, header)?;
     body.iter().try_for_each(|part| file.write_all(part)).map_err(|error| Error::io(path, error))?;
     file.finish()
 }
 
-/// A file of a kind while its body is written, of whatever length: whole or not at all.
+/// A file of a kind while its body is written piece by piece. It appears at its path when it is finished, and otherwise
+/// not at all.
 #[derive(Debug)]
 pub struct NewBinary {
     new: NewFile,
@@ -251,7 +254,7 @@ impl Write for NewBinary {
     }
 }
 
-/// The body of a file of ours that stays where it is, to be read in pieces.
+/// The body of a file of ours on disk, to be read in pieces: the path, and the bytes of the file that are its body.
 #[derive(Clone, Debug)]
 pub struct Body {
     path: PathBuf,
@@ -260,7 +263,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Number of bytes.
+    /// Number of bytes of the body.
     pub fn len(&self) -> u64 {
         self.length
     }
@@ -270,7 +273,7 @@ impl Body {
         self.length == 0
     }
 
-    /// The file that it is in.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -312,7 +315,7 @@ impl BodyReader {
         &self.body
     }
 
-    /// Goes to a place in the body.
+    /// Moves to the byte `at` of the body.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -322,7 +325,7 @@ impl BodyReader {
         self.file.get_mut().seek(to).map(drop).map_err(|error| Error::io(&self.body.path, error))
     }
 
-    /// Fills `bytes` from here on.
+    /// Fills `bytes` with the next bytes of the body.
     ///
     /// # Errors
     /// If the file cannot be read, or the body has fewer.
@@ -372,7 +375,7 @@ pub fn open_head(kind: Kind, header: &impl Serialize) -> Vec<u8> {
     head
 }
 
-/// Reads what [`open_head`] made from the beginning of a file, and says how many bytes that were.
+/// Reads what [`open_head`] made from the beginning of a file: the header, and the number of bytes of the whole head.
 ///
 /// # Errors
 /// If it cannot be read, is of another kind or version, or is corrupt.
@@ -422,7 +425,7 @@ fn read_whole(path: &Path) -> Result<(Kind, Vec<u8>, Vec<u8>)> {
     Ok((kind, header, body))
 }
 
-/// Reads a file of `kind`.
+/// Reads a file of `kind` as [`read_any`] does: its header and its body.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
     let (found, header, body) = read_whole(path)?;
     if found != kind {
@@ -433,7 +436,8 @@ pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)
 
 const AGAIN: &str = "make the file again";
 
-/// A file that does not fit, by the field that does not.
+/// The error of a file that does not fit: its field, the value that the field should have and the one that it has, and
+/// the advice to the user.
 pub(crate) fn wrong(
     path: &Path,
     field: &'static str,
@@ -499,7 +503,7 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<(Kind,
     Ok((kind, header))
 }
 
-/// Reads a checksum and holds it against what was read before it.
+/// Reads a checksum and compares it with that of all bytes that were read before it.
 fn check_sum<R: Read>(path: &Path, file: &mut Summing<R>, whole: &str) -> Result<()> {
     let expected = file.sum.clone().finalize();
     let got = u32::from_le_bytes(take(path, file, whole)?);
@@ -524,7 +528,7 @@ pub fn checksum(path: &Path) -> Result<String> {
     Ok(format!("{:08x}", u32::from_le_bytes(last)))
 }
 
-/// Sums up what passes.
+/// A reader that sums the CRC-32 of all bytes that pass.
 struct Summing<T> {
     inner: T,
     sum: crc32fast::Hasher,

@@ -1,4 +1,4 @@
-//! Files of document frequencies.
+//! Files of document frequencies: for each feature, known by its hash, the number of documents that have it.
 
 use crate::error::Result;
 use crate::format::{self, FREQUENCIES};
@@ -37,7 +37,8 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
     format::write(path, FREQUENCIES, &header, &[&features, &counts])
 }
 
-/// Reads frequencies of features made in a certain way from a file; of a kind alone, by MurmurHash3.
+/// Reads frequencies from a file. `extraction` says which kind of features by which hash the file must have; a kind
+/// alone stands for MurmurHash3.
 ///
 /// # Errors
 /// If the file cannot be read, is corrupt, or was made with another hash, other tokenising rules or
@@ -63,8 +64,8 @@ pub fn load(path: &Path, extraction: impl Into<Extraction>) -> Result<Frequencie
     Ok(Frequencies::from_entries(extraction, header.documents, features.zip(counts)))
 }
 
-/// Checks a file of frequencies whose envelope and checksum are right already: what its header says, and
-/// whether the frequencies can be used.
+/// Checks a file of frequencies whose envelope and checksum are right already. Gives the fields of its `header` as
+/// facts, and a problem if the frequencies cannot be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     let mut inspection = Inspection::default();
     let kind = serde_json::from_value::<FeatureKind>(header["features"].clone()).ok();

@@ -1,5 +1,5 @@
 //! Shows and checks whatever this program wrote: result folders, their tables, pages and kept documents, binary
-//! files. Every format has its check beside its writer; here it is found out which of them a file calls for.
+//! files. Every format has its check beside its writer; this module finds out which of them a file needs.
 //!
 //! What a check can know differs: binary files and the pairs of a review carry checksums, kept documents those of
 //! gzip. What a folder of results holds is counted against its report, and its page is made again from it.
@@ -27,7 +27,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Looks at a file or a folder of results.
+/// Checks a file or folder that this program wrote, of any kind.
 ///
 /// # Errors
 /// If it cannot be read, or is nothing that this program writes. A file of ours that is corrupt is an error
@@ -101,7 +101,7 @@ fn check_binary(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// All binary files of ours in a folder, and in those that are in it, as stages write them; none if there are none.
+/// Checks all binary files of ours in a folder and in its folders, as stages write them. `None` if there are none.
 fn check_stages(folder: &Path) -> Result<Option<Inspection>> {
     let of = |folder: &Path| -> Result<Vec<PathBuf>> {
         let io = |error| Error::io(folder, error);
@@ -228,7 +228,7 @@ fn rows_of(path: &Path) -> Result<u64> {
     Ok(rows)
 }
 
-/// Checks a table of documents that is read as documents are, and counts its rows, and those that stay for themselves.
+/// Checks a table of documents that is JSONL or Parquet, and counts its rows and the kept documents among them.
 fn check_documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     let columns = JsonlFields { text: "representative".to_owned(), ..JsonlFields::default() };
     let options = DiscoverOptions { fields: columns.clone(), ..DiscoverOptions::default() };
@@ -249,7 +249,7 @@ fn check_documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     Ok((inspection, [rows, kept]))
 }
 
-/// Checks a file of documents, whose texts stand in this field where they do not in the usual one.
+/// Checks a file of documents, and counts them. `text_field` is the field of their texts, if it is not the usual one.
 fn check_kept(path: &Path, text_field: Option<&str>) -> Result<(Inspection, u64)> {
     let inputs = corpus::discover(&[path.to_path_buf()], &DiscoverOptions::default())?;
     let mut options = ReadOptions::default();

@@ -1,4 +1,4 @@
-//! The result of checking a file: facts and problems.
+//! The result of checking a file or folder: facts and problems.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The kind of a file or folder, and its problems.
+/// The outcome of checking a file or folder. Without problems, it is in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// Its kind, in words.
+    /// The kind of the file or folder, in words.
     pub what: String,
     /// Facts as name and value, in the order to show them.
     pub facts: Vec<(String, String)>,
@@ -17,15 +17,15 @@ pub struct Inspection {
     pub problems: Vec<String>,
 }
 
-/// Problems that are listed.
+/// The most problems that are listed.
 const MOST_PROBLEMS: usize = 100;
 
-/// The limits of checking a table by itself.
+/// The fact, name and value, that each table gets that is checked by itself: rows that are missing are not noticed.
 pub(crate) const OF_TABLES: (&str, &str) =
     ("not known", "whether rows are missing: inspect the folder of results for that");
 
 impl Inspection {
-    /// The inspection of something of which nothing is known yet but what it is.
+    /// An inspection of something of this kind, without facts and problems yet.
     pub(crate) fn of(what: impl Into<String>) -> Self {
         Self { what: what.into(), ..Self::default() }
     }
@@ -35,19 +35,19 @@ impl Inspection {
         self.facts.push((name.into(), value.to_string()));
     }
 
-    /// Adds a field of the JSON header of a binary file.
+    /// Adds a field of the JSON header of a binary file as a fact.
     pub(crate) fn header_field(&mut self, name: String, value: &serde_json::Value) {
         self.fact(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
 
-    /// Notes a problem unless two counts are the same.
+    /// Notes a problem if the count `got` of `what` is not `expected`, the one in the report.
     pub(crate) fn same(&mut self, what: &str, expected: u64, got: u64) {
         if expected != got {
             self.problem(format!("{what}: {got}, but the report says {expected}"));
         }
     }
 
-    /// Notes a problem; a file with thousands is reported by its first ones.
+    /// Notes a problem. Behind the first 100, a last one says that more are not listed.
     pub(crate) fn problem(&mut self, problem: String) {
         match self.problems.len() {
             0..MOST_PROBLEMS => self.problems.push(problem),
@@ -56,7 +56,7 @@ impl Inspection {
         }
     }
 
-    /// Notes a problem of a line.
+    /// Notes a problem of a line of a file, counted from 1.
     pub(crate) fn problem_at(&mut self, path: &Path, line: u64, problem: &str) {
         self.problem(format!("{}, line {line}: {problem}", path.display()));
     }
@@ -69,7 +69,7 @@ impl Inspection {
         })
     }
 
-    /// Takes over the problems of a part.
+    /// Notes the problems of the inspection of a part; its facts are dropped.
     pub(crate) fn problems_of(&mut self, part: Self) {
         part.problems.into_iter().for_each(|problem| self.problem(problem));
     }
@@ -92,7 +92,7 @@ impl Inspection {
     }
 }
 
-/// The error for something that this program did not write.
+/// The error for something that this program did not write, and that is `got`.
 pub(crate) fn nothing_of_ours(path: &Path, got: String) -> Error {
     Error::Format {
         path: path.to_path_buf(),

@@ -23,7 +23,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Whose filter the marks are for.
+/// The program that the marks are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// datatrove's `MinhashDedupFilter`: each file is a task. `000000.remove` lists the removed documents (32 bits
@@ -31,11 +31,11 @@ pub enum Filter {
     /// document of a cluster with the number of the cluster and of its documents. `tasks.csv` says which file is which
     /// task: the files in the order of their names' bytes, as datatrove deals them out to as many tasks as files.
     Datatrove,
-    /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values, one for each row as tables of
-    /// ours count them, up to the last document: whether it stays. Rows that are no documents do not.
+    /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values up to the last document. Each is
+    /// for a row as our tables count them. It is true if the document is kept, and false for a row that is no document.
     Numpy,
-    /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/simflip/` with the id of
-    /// every document, and for those that go the attribute `simflip_duplicate`, from 0 to the length of the text in
+    /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/simflip/`, with the id of
+    /// every document. Removed documents have the attribute `simflip_duplicate`, from 0 to the length of the text in
     /// characters.
     Dolma,
 }
@@ -45,7 +45,7 @@ pub enum Filter {
 pub struct MarkJob {
     /// A folder that [`dedup`](crate::pipeline::dedup()) has written.
     pub result: PathBuf,
-    /// Whose filter.
+    /// The program that the marks are for.
     pub filter: Filter,
     /// The options by which the run read its documents. A text field that the report names counts where none is given
     /// here.
@@ -59,9 +59,9 @@ pub struct MarkJob {
 /// The outcome of marking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marked {
-    /// Files.
+    /// Input files that have marks.
     pub files: u64,
-    /// Documents in them.
+    /// Documents in these files.
     pub documents: u64,
     /// Removed documents among them.
     pub removed: u64,
@@ -88,8 +88,8 @@ struct Marks<'r> {
 /// The files of the result must be where they were, and as they were.
 ///
 /// # Errors
-/// If the folder is no result, or one of an earlier version whose clusters do not say where a document stands; if a
-/// file is gone or has changed; if the marks cannot be written. Then there is no folder.
+/// If the folder is no result, or is of an earlier version whose clusters do not say where a document stands. If an
+/// input file is gone or has changed, or the marks cannot be written. Then there is no folder.
 pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let report = Report::of_result(&job.result)?;
     OutputFolder::must_be_new("out", &job.out)?;
@@ -174,7 +174,7 @@ fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Resu
     Ok(marks)
 }
 
-/// The error for a file of the result that has changed since, and has so many documents now.
+/// The error for an input file that has changed since the result, and has `now` documents.
 fn changed(row: &FileRow, now: u64) -> Error {
     let got = match now == row.documents {
         true => "other texts, or in another order".to_owned(),
@@ -189,7 +189,7 @@ fn changed(row: &FileRow, now: u64) -> Error {
     }
 }
 
-/// Reads a file in order and hands on each document, with what is known of it if it is in a cluster.
+/// Reads a file in order and calls `each` with every document, and with its cluster if it is in one.
 fn each_document(
     file: &Marks<'_>,
     options: &ReadOptions,

@@ -1,6 +1,7 @@
-//! Resources that a run has used: processor time and memory, as the operating system tells.
+//! Resources that a run has used, and those that it may use: processor time, memory and open files, as the operating
+//! system reports them.
 
-/// Processor time of this process over all threads, in seconds; none where the system does not say.
+/// Processor time of this process over all threads, in seconds; `None` where the system does not say.
 pub fn cpu_seconds() -> Option<f64> {
     #[cfg(unix)]
     {
@@ -26,20 +27,20 @@ pub fn thread_seconds() -> f64 {
     }
 }
 
-/// The most memory that this process has held at once, in bytes; none where the system does not say.
+/// The most memory that this process has held at once, in bytes; `None` where the system does not say.
 pub fn peak_memory_bytes() -> Option<u64> {
     bytes_in("/proc/self/status", "VmHWM:")
 }
 
-/// The bytes on a line of a file of the system, such as `VmHWM:  1024 kB`.
+/// The bytes on the line of a file of the system that begins with `name`, such as `VmHWM:  1024 kB`.
 fn bytes_in(path: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Open files that this process may have, when it is given as many as it may ask for; none where the system does not
-/// say.
+/// Raises the number of files that this process may have open to the most that the system allows, and gives the number
+/// that it may have now. `None` where there is no limit, or the system does not say.
 pub fn allowed_descriptors() -> Option<usize> {
     #[cfg(unix)]
     {
@@ -53,8 +54,8 @@ pub fn allowed_descriptors() -> Option<usize> {
     None
 }
 
-/// Memory that a run may take where nobody says: half of what the machine or the container has, less where
-/// less is free; 4 GiB where the system does not say.
+/// Bytes of memory that a run may take where the user names none: half of what the machine or the container has, or
+/// what is free, if that is less. They are 4 GiB where the system does not say.
 pub fn memory_share() -> u64 {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let line = |name: &str| bytes_in("/proc/meminfo", name);
