@@ -1,4 +1,5 @@
-//! The last stage: for each input file the documents that stay, and a list of the others.
+//! The last stage: it writes for each input file the documents that are kept, and a list of the removed ones. The
+//! inputs that are written together are a *unit*, which has a note of its own: where the note is there, all else is.
 
 use super::cluster::{self, removals_of};
 use super::estimate::{KEPT, copied_by_thread, read_ahead, writing_bytes};
@@ -31,68 +32,67 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-/// The sketches to apply, and the outputs.
+/// The clusters to apply to input files, and the outputs.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyJob {
     /// The folder of sketches whose documents were clustered.
     pub sketches: PathBuf,
-    /// The folders that they were joined against.
+    /// The folders of the sketches of reference documents, which the join was given.
     pub against: Vec<PathBuf>,
     /// The input files, or some of them.
     pub inputs: Vec<PathBuf>,
     /// The folder to write to.
     pub out: PathBuf,
-    /// Which clusters.
+    /// The rules of the clusters: those that the cluster stage was given.
     pub grouping: Grouping,
     /// The outputs for each file.
     pub writes: Outputs,
-    /// In how many files the documents that stay are written: one for each input, one for all of a format, or so many
-    /// that none is larger than a size.
+    /// In how many files kept documents are written: one for each input, one for all of a format, or so many that none
+    /// is larger than a size.
     pub kept_files: KeptFiles,
-    /// Bytes of memory that are not exceeded, for which files are written by fewer threads; `None` for as many as it
-    /// takes.
+    /// Bytes of memory that are not exceeded; where they are few, fewer threads write files. `None` for no limit.
     pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
-    /// The part of the files that is written.
+    /// The part of the units that is written.
     pub shard: Shard,
 }
 
 /// The outputs for each input file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outputs {
-    /// The documents that stay, in the format of the input.
+    /// The kept documents, in the format of the input.
     pub kept: bool,
-    /// A list of the documents that can go, each with the document that stays for it.
+    /// A list of the removed documents, each with the document that it is removed for.
     pub removed: bool,
 }
 
-/// The outcome of the stage.
+/// The outcome of the stage, in numbers of this part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
-    /// Input files of this part.
+    /// Input files of all units.
     pub files: u64,
     /// Of these, files that were written already.
     pub there: u64,
-    /// Documents that stay.
+    /// Documents that are kept.
     pub kept: u64,
-    /// Documents that can go.
+    /// Documents that are removed.
     pub removed: u64,
-    /// Kept documents that could not be read any more.
+    /// Further documents to keep, which could not be read any more.
     pub lost: u64,
 }
 
-/// The header of a note of written files.
+/// The header of the note of a unit, or of the folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Note {
-    /// The sketches.
+    /// The id of the sketches.
     sketches: String,
     #[serde(flatten)]
     grouping: Grouping,
     writes: Outputs,
     #[serde(default = "each", skip_serializing_if = "is_each")]
     kept_files: KeptFiles,
-    /// A hash of all inputs, where units are counted through them.
+    /// A hash of all inputs, where units have several inputs and their numbers depend on all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<String>,
     /// None in the note of the folder.
@@ -120,12 +120,11 @@ struct FileNote {
     files: Vec<String>,
 }
 
-/// Writes for each input file what stays of it; passes over what is there already.
+/// Writes the kept documents of input files, and lists of the removed ones; passes over what is there already.
 ///
 /// # Errors
-/// If the documents are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
-/// something else; if the memory is too little for one thread; or if a file cannot be written. What was finished
-/// before stays.
+/// If the documents are not clustered yet, or an input has no sketches or has changed since. If `out` holds something
+/// else, the memory is too little for one thread, or a file cannot be written. What was finished before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
@@ -238,7 +237,7 @@ fn hash_of(folder: &Folder, places: &[usize]) -> String {
     format!("{:016x}", text_digest(&named) as u64)
 }
 
-/// The inputs that are written together: each by itself, all, or so many that their files of a size are mostly full.
+/// Cuts inputs into units: each by itself, all, or so many that their files of a size are mostly full.
 fn units<'a, 'i>(inputs: &'a [(&'i Input, usize)], kept_files: KeptFiles) -> Vec<&'a [(&'i Input, usize)]> {
     /// Stored bytes of a unit for each that a file may have.
     const FILES: u64 = 16;
@@ -257,8 +256,8 @@ fn units<'a, 'i>(inputs: &'a [(&'i Input, usize)], kept_files: KeptFiles) -> Vec
     inputs.chunk_by(is_with_the_next).collect()
 }
 
-/// The place of each input in the folder: that of its path, or, where files have moved, the only one of a file of its
-/// name and content.
+/// The place of each input in [`Folder::inputs`]: that of its path, or, where files have moved, the only one of a file
+/// of its name and content.
 fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
     let by_path: HashMap<&str, usize> =
         folder.new_inputs().map(|(place, input)| (&*input.mark.path, place)).collect();
@@ -296,7 +295,7 @@ fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
     Ok(places)
 }
 
-/// Makes the folder, or sees to it that it is one of the same clusters and outputs.
+/// Makes the folder with its note, or checks that it has the same note already: of the same clusters and outputs.
 fn begin(out: &Path, note: &Note) -> Result<()> {
     fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
     sweep(out);
@@ -323,12 +322,12 @@ fn begin(out: &Path, note: &Note) -> Result<()> {
     format::write(&path, APPLIED, note, &[])
 }
 
-/// Inputs that are written together, of which there is one at least.
+/// A unit: inputs that are written together, of which there is one at least.
 struct Unit<'a> {
     job: &'a ApplyJob,
     folder: &'a Folder,
     number: usize,
-    /// Each with its place in the folder.
+    /// Each input with its place in [`Folder::inputs`].
     inputs: &'a [(&'a Input, usize)],
     assignments: &'a Body,
     names: &'a InputNames<'a>,
@@ -412,7 +411,7 @@ impl Unit<'_> {
         Ok((false, written))
     }
 
-    /// Writes the documents that stay, so many of each input, and tells of those that cannot be read any more.
+    /// Writes the kept documents, of which `numbers` has how many each input has. Gives those that could not be read.
     fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Corruption>> {
         let places = self.inputs.iter().map(|&(_, place)| place);
         let files: BTreeSet<usize> = places.clone().map(|place| self.folder.inputs[place].file).collect();
@@ -427,7 +426,7 @@ impl Unit<'_> {
         Ok(KeptJob { files, inputs: &inputs, options, kept: &kept, is_same: &is_same }.write(to)?.lost)
     }
 
-    /// Writes the list of documents that can go.
+    /// Writes the list of removed documents.
     fn write_removed(&self, path: &Path) -> Result<()> {
         let of_input =
             |&(_, place): &(&Input, usize)| -> Box<dyn Iterator<Item = Result<DocumentRow<'static>>>> {
@@ -439,7 +438,7 @@ impl Unit<'_> {
         tables::write(path, self.inputs.iter().flat_map(of_input)).map(drop)
     }
 
-    /// The rows of the documents of an input that can go.
+    /// The rows of the removed documents of an input.
     fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<DocumentRow<'static>>>> {
         let FolderInput { file, documents, .. } = &self.folder.inputs[place];
         let mut names = documents.clone().zip(self.names.of(place)?);
@@ -487,12 +486,13 @@ impl Unit<'_> {
     }
 }
 
-/// The name of a document by its place.
+/// The name of a document by its input and its row.
 fn place_name(path: &str, row: u64) -> String {
     format!("{path}:{row}")
 }
 
-/// Takes away the files of a unit that was not finished, which may have been more than there are now.
+/// Removes the numbered files of a unit whose names begin with `start`: an interrupted run may have left more than
+/// there are now.
 fn take_away(folder: &Path, start: &str) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(|error| Error::io(folder, error))?.flatten() {
         let name = entry.file_name();
@@ -506,7 +506,7 @@ fn take_away(folder: &Path, start: &str) -> Result<()> {
     Ok(())
 }
 
-/// The files of a folder, and what they are called in the folder of all.
+/// The files of a unit's folder, and their names in the folder of all units.
 fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
     let mut moved = Vec::new();
     for entry in fs::read_dir(from).map_err(|error| Error::io(from, error))? {

@@ -1,4 +1,4 @@
-//! A check of a stage's file.
+//! The check of a file of any kind that stages write, for `simflip inspect`.
 
 use super::{apply, cluster, join, names, reading, sketches, working};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::format::{APPLIED, ASSIGNMENTS, EDGES, Kind, NAMES, PAIRS, READING, SK
 use crate::inspection::Inspection;
 use std::path::Path;
 
-/// Looks at a file that a stage wrote, without holding it in memory; none for other kinds.
+/// Checks a file of a kind that stages write, without holding it in memory; `None` for other kinds.
 ///
 /// # Errors
 /// If it cannot be read or is corrupt where nothing of it can be trusted.

@@ -1,7 +1,8 @@
-//! The third stage: what becomes of each document, by the edges of all bands.
+//! The third stage: which documents are kept, and which are removed for which, by the edges of all bands. It writes a
+//! file of assignments, of the documents that are in clusters, and a file of the pairs that results list.
 //!
-//! Documents are assigned in keep order, and further rounds compare those that are left open. Exact duplicates then go
-//! the way of the best document of their text.
+//! Documents are assigned in keep order, and further rounds compare those that are left open. Exact duplicates are then
+//! assigned like the best document of their text, the first in keep order. A *rank* is a place in keep order.
 
 use super::grouping::Grouping;
 use super::join::{ClusterJob, Edges, Joining};
@@ -28,7 +29,7 @@ use std::iter::{self, Peekable};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The outcome of the stage.
+/// The outcome of the stage, in numbers of documents where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clustered {
     /// Documents of all sketches, reference documents left out.
@@ -38,42 +39,42 @@ pub struct Clustered {
     pub reference_documents: u64,
     /// Clusters of two documents or more, one of them new.
     pub clusters: u64,
-    /// Documents in them, reference documents among them.
+    /// Documents in these clusters, reference documents among them.
     pub in_clusters: u64,
-    /// Documents of the largest one.
+    /// Documents of the largest cluster.
     pub largest: u64,
-    /// Documents that can go.
+    /// New documents that are removed.
     pub removed: u64,
-    /// New documents that are removed because their text stays in another.
+    /// Of these, exact duplicates. Of a text of which no document is kept, all but one count.
     pub exact_duplicates: u64,
-    /// Of these, documents whose text a reference document has.
+    /// Of the exact duplicates, those whose text a reference document has.
     pub duplicates_of_reference: u64,
-    /// Different texts, reference documents among them, that were compared with others.
+    /// Different texts that were compared with others, those of reference documents among them.
     pub compared: u64,
-    /// The work of all rounds, and what was left out.
+    /// The work of the join and of further rounds, and the number of pairs that were left out.
     pub statistics: Statistics,
-    /// The estimate of recall; none where no document has a sketch.
+    /// The estimate of recall; `None` for SimHashes, and where no new document has enough features to be compared.
     pub recall_estimate: Option<RecallEstimate>,
 }
 
-/// The header of a file of clusters.
+/// The header of a file of assignments, and of a file of pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterHeader {
-    /// The sketches.
+    /// The id of the sketches, [`Folder::id`].
     pub sketches: String,
     settings: Settings,
     #[serde(flatten)]
     grouping: Grouping,
-    /// The outcome.
+    /// The outcome of the stage.
     pub counts: Clustered,
 }
 
-/// The path of the clusters of some sketches.
+/// The path of the file of assignments of some sketches.
 pub fn place(folder: &Folder, grouping: &Grouping) -> PathBuf {
     folder.joined(grouping).join(format!("{}.assignments", grouping.name()))
 }
 
-/// The path of the pairs of these clusters.
+/// The path of the file of pairs beside it.
 fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
     place(folder, grouping).with_extension("pairs")
 }
@@ -103,7 +104,7 @@ pub(super) fn cluster_folder(
     }
 }
 
-/// Clusters documents that are being joined.
+/// Clusters the documents of a join that is open, unless that was done.
 pub(super) fn cluster_joined(
     joining: &Joining<'_>,
     grouping: &Grouping,
@@ -115,7 +116,7 @@ pub(super) fn cluster_joined(
     }
 }
 
-/// The clusters that are there already, unless they are corrupt.
+/// The outcome that is in files already; `None` if a file is missing or corrupt.
 fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> Result<Option<Clustered>> {
     let read = || {
         let counts = open(folder, grouping)?.0.counts;
@@ -124,14 +125,15 @@ fn clustered(folder: &Folder, grouping: &Grouping, progress: &dyn Progress) -> R
     unless_corrupt(read(), progress)
 }
 
-/// The clusters of some sketches, checked.
+/// The file of assignments of some sketches, checked: its header, and its body of [`Assignment`]s, ascending by
+/// document.
 pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(ClusterHeader, Body)> {
     let (header, body) = open_kind(&place(folder, grouping), ASSIGNMENTS, folder, grouping)?;
     check_length(&header, &body)?;
     Ok((header, body))
 }
 
-/// A file of what follows from the clusters of some sketches, checked.
+/// A file of assignments or pairs of some sketches, checked.
 fn open_kind(path: &Path, kind: Kind, folder: &Folder, grouping: &Grouping) -> Result<(ClusterHeader, Body)> {
     let (header, body): (ClusterHeader, Body) = format::open(path, kind)?;
     belongs_to(path, header.sketches == folder.id && header.grouping == *grouping)?;
@@ -146,27 +148,27 @@ fn check_length(header: &ClusterHeader, body: &Body) -> Result<()> {
     }
 }
 
-/// The pairs that results list, each once, in no order: documents by their numbers, the later one first.
+/// The pairs that results list, each once, in no order: a body of [`Edge`]s of document numbers, the greater one first.
 pub fn pairs(folder: &Folder, grouping: &Grouping) -> Result<Body> {
     Ok(open_kind(&pairs_place(folder, grouping), PAIRS, folder, grouping)?.1)
 }
 
-/// The name of the recall estimate in progress.
+/// The name under which progress shows the step of the recall estimate.
 pub(super) const ESTIMATE_STEP: &str = "recall estimate";
 
-/// The assignment of each document, by its rank.
+/// The assignments of documents, all by rank.
 struct AssignedRanks {
-    /// The document that is kept for it.
+    /// Of each document, the document that is kept for it.
     kept: Vec<Rank>,
-    /// Documents of each cluster, by that document.
+    /// Number of documents of each cluster, at its kept document.
     sizes: Vec<u32>,
-    /// Clusters with a new document, by that document.
+    /// Clusters with a new document, each at its kept document.
     has_new: Bits,
-    /// Documents that are kept besides.
+    /// Documents that are kept besides, by a quota.
     also: Bits,
 }
 
-/// Assigns all documents, and writes what becomes of them, and their pairs.
+/// Assigns all documents, and writes the files of assignments and of pairs.
 fn assign(joining: &Joining<'_>, grouping: &Grouping, files: &OfFiles) -> Result<Clustered> {
     let Joining { folder, order, exact_duplicates, progress, .. } = joining;
     let (store, reference) = (joining.store()?, joining.reference());
@@ -394,7 +396,8 @@ impl AssignedRanks {
     }
 }
 
-/// The assignments of some documents, in their order, of which few are in memory at a time.
+/// The assignments of those of `documents` that are in a cluster, in their order. `body` is that of a file of
+/// assignments, of which little is in memory at a time.
 pub fn assignments_of(
     body: &Body,
     documents: Range<u64>,
@@ -421,7 +424,7 @@ pub fn assignments_of(
     }))
 }
 
-/// The assignments of some documents that are removed; see [`assignments_of`].
+/// The assignments of those of `documents` that are removed; see [`assignments_of`].
 pub fn removals_of(
     body: &Body,
     documents: Range<u64>,
@@ -432,7 +435,8 @@ pub fn removals_of(
     Ok(assignments_of(body, documents)?.filter(is_removal))
 }
 
-/// The assignment of a document, of some that ascend; none where it is in no cluster.
+/// Takes the assignment of a document from `assignments`, if it is the next one; `None` where the document is in no
+/// cluster. It is called for each document in order.
 pub fn of_document(
     assignments: &mut Peekable<impl Iterator<Item = Result<Assignment>>>,
     document: u64,
@@ -466,7 +470,7 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// Checks a file of clusters for [`inspect`](crate::inspect).
+/// Checks a file of assignments for [`inspect`](crate::inspect).
 pub fn check(path: &Path) -> Result<Inspection> {
     let (header, body): (ClusterHeader, Body) = format::open(path, ASSIGNMENTS)?;
     body.check()?;

@@ -1,5 +1,5 @@
-//! Clusters as a report counts and shows them, and how alike their documents are, while the sketches that were joined
-//! are at hand.
+//! Clusters as a report counts and shows them, and how alike their documents are. It takes the sketches of a join that
+//! is still open.
 
 use super::cluster::assignments_of;
 use super::join::{Joining, in_range};
@@ -22,7 +22,7 @@ pub struct ReferenceCounts {
     pub clusters: u64,
     /// Reference documents in them.
     pub members: u64,
-    /// New documents that go for a reference document.
+    /// New documents that are removed for a reference document.
     pub removed: u64,
 }
 
@@ -30,16 +30,17 @@ pub struct ReferenceCounts {
 struct MeasuredDocument {
     cluster: u32,
     document: u32,
-    /// False for the document that others go for.
+    /// False for the document that others are removed for.
     is_other: bool,
     is_removed: bool,
-    /// With the document that others go for.
+    /// The similarity with the document that others are removed for.
     similarity: f32,
-    /// The features that go with it, if it is the copy that leads its text, and those that are lost.
+    /// Its features, if it is removed and the best of its exact duplicates, and those that the kept document lacks.
     lost: Lost,
 }
 
-/// Goes through all clusters of documents that were joined.
+/// Goes through all clusters of the documents of a join: their sizes and cohesion for the report, and the numbers of
+/// reference documents. `assignments` is the body of their file of assignments.
 pub fn findings(joining: &Joining<'_>, assignments: &Body) -> Result<(ClusterFindings, ReferenceCounts)> {
     let settings = &joining.folder.settings;
     let (measure, floor) = settings.cohesion();

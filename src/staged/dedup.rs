@@ -1,5 +1,5 @@
-//! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
-//! come to the folder of results that a run in memory makes.
+//! `dedup` where memory does not hold it. The stages run one after the other in a working folder, and their files are
+//! made into the same folder of results that a run in memory makes.
 
 use super::cluster;
 use super::cohesion;
@@ -47,13 +47,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does: in stages on disk where
-/// memory is named, and where the estimate says that much of it is needed, and otherwise in memory. What is written is
-/// the same, byte for byte, but for what the report says of time and memory.
+/// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does. The run goes in stages
+/// on disk if the job names a memory or keeps sketches, or if the estimate says that it needs much memory. Otherwise it
+/// is in memory. Both write the same bytes, but for what the report says of time and memory.
 ///
-/// [`Job::memory`] is kept to on disk alone, as the estimate rests on the first documents of the files. What cannot go
-/// on disk goes in memory if the estimate fits into the memory that was named. On disk it works in a folder beside
-/// [`Job::out`], in which the same job goes on if it was ended, and which is gone once the results are there.
+/// Only a run on disk is sure to keep to [`Job::memory`], as the estimate rests on the first documents of the files. A
+/// job that cannot go on disk runs in memory if the estimate fits into the memory that it names. On disk it works in a
+/// folder beside [`Job::out`], in which the same job resumes if it was interrupted. The folder is gone once the results
+/// are there, unless sketches are kept.
 ///
 /// # Errors
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
@@ -169,7 +170,7 @@ pub fn rethreshold(earlier: &Job, job: &Job, progress: &dyn Progress) -> Result<
     on_disk(job, Some((earlier, &real)), plan, &rooms, progress)
 }
 
-/// A plan of a run that must go on disk, and the room of its threads.
+/// The plan of a run that must go on disk, and the memory of its threads.
 fn planned_on_disk(job: &Job) -> Result<(DiskPlan, Rooms)> {
     let limit = job.memory.unwrap_or_else(memory_share);
     let (plan, can) = planned(job, limit)?;
@@ -185,8 +186,8 @@ struct DiskPlan {
     memory: MemoryReport,
 }
 
-/// A job's files, and what their documents are expected to take; and the room of threads for documents while they are
-/// sketched, if it can go on disk, or else why not.
+/// The files of a job, and the memory that their documents are expected to take, of the `limit` bytes there are. Also
+/// the memory of threads for documents while they are sketched; if the job cannot go on disk, the reason for that.
 fn planned(job: &Job, limit: u64) -> Result<(DiskPlan, Result<Rooms, String>)> {
     let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
@@ -212,7 +213,7 @@ fn planned(job: &Job, limit: u64) -> Result<(DiskPlan, Result<Rooms, String>)> {
     Ok((DiskPlan { files, expected, memory }, can))
 }
 
-/// Why a job cannot go in stages, if so.
+/// The error is the reason why a job cannot go in stages.
 fn can_be_staged(job: &Job) -> Result<(), String> {
     let settings = &job.settings;
     let refusals = [
@@ -234,7 +235,8 @@ fn columnar(inputs: &[Input]) -> impl Iterator<Item = &Input> {
     inputs.iter().filter(|input| input.format.is_columnar())
 }
 
-/// Room of threads for documents while they are sketched, if the memory is enough for all stages.
+/// The memory of threads for documents while they are sketched. The error is the reason why `limit` bytes of memory are
+/// too little for some stage.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
     let held = held_of(expected.documents) + sketched_bytes(bundles(inputs).len(), inputs.len());
     Budget::beside(limit, held).map_err(|error| format!("it is not enough on disk either: {error}"))?;
@@ -257,10 +259,10 @@ fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
     }
 }
 
-/// Sketch, join, cluster, and what is written of it.
+/// The parts of a run for progress: sketch, join, cluster, and writing the results.
 const PARTS: u32 = 4;
 
-/// Tells of progress, and looks now and then how much the working folder takes.
+/// Progress that is passed on, and the most bytes that the working folder has had, which is measured now and then.
 struct Watching<'a> {
     inner: &'a dyn Progress,
     work: &'a Path,
@@ -315,7 +317,7 @@ impl Progress for Watching<'_> {
     }
 }
 
-/// Runs a job on disk; with an earlier one, from the sketches beside the place of its result.
+/// Runs a job on disk. With an earlier job and the path of its result, it takes the sketches that are beside that.
 fn on_disk(
     job: &Job,
     earlier: Option<(&Job, &Path)>,
@@ -380,7 +382,7 @@ struct StagedRun<'a> {
     /// The settings of the sketches, which may have a lower threshold.
     sketched: &'a Settings,
     plan: &'a DiskPlan,
-    /// Room of threads for documents while they are sketched.
+    /// The memory of threads for documents while they are sketched.
     rooms: &'a Rooms,
     /// The folder of stages that a later run resumes.
     work: &'a WorkingFolder,
@@ -537,8 +539,8 @@ impl StagedRun<'_> {
         Ok(Some(counted))
     }
 
-    /// Sketches new files and reference files, each into a folder, and tells what reading them came to, in their order;
-    /// the languages are those of new documents.
+    /// Sketches new files and reference files, each into a folder. Gives the outcome of reading all of them in their
+    /// order, with the languages of new documents alone, and the sketches.
     fn sketch(&self, boilerplate: Option<Arc<Boilerplate>>, stages: &Stages<'_>) -> Result<(Read, Folder)> {
         let Self { watching, plan, .. } = self;
         let Against { inputs, new_files, passed_over, .. } = &plan.files;
@@ -586,7 +588,8 @@ impl StagedRun<'_> {
         sketch_files(&sketch, inputs, self.rooms, self.watching)
     }
 
-    /// The inputs of a folder of sketches, in its order, each with its number.
+    /// The inputs of a folder of sketches, in the order of [`Folder::inputs`], each with its position in the run's
+    /// list.
     fn inputs_of(&self, folder: &Folder) -> Vec<(u32, &Input)> {
         let shards: BTreeMap<String, (u32, &Input)> = (0..)
             .zip(&self.plan.files.inputs)
@@ -595,7 +598,7 @@ impl StagedRun<'_> {
         folder.inputs.iter().filter_map(|input| shards.get(&input.mark.path[..]).copied()).collect()
     }
 
-    /// The facts of the inputs of a folder of sketches, in their order.
+    /// The facts of the inputs of a folder of sketches on which keep order and quotas depend.
     fn of_files(&self, folder: &Folder) -> OfFiles {
         let inputs = self.inputs_of(folder);
         let inputs = || inputs.iter().map(|&(_, input)| input);
@@ -606,7 +609,7 @@ impl StagedRun<'_> {
         OfFiles::new(inputs().map(|input| &*input.path), scores)
     }
 
-    /// The name of each input in results.
+    /// The name in results of each input of a folder of sketches.
     fn called(&self, folder: &Folder) -> Result<Vec<InputName>> {
         let called = self.inputs_of(folder).into_iter();
         let called: Vec<InputName> =

@@ -1,4 +1,4 @@
-//! The documents of files of sketches, one by one, for those who keep them elsewhere.
+//! The documents of files of sketches, one by one, for an index that is made of them.
 
 use super::layout::{Column, weights_of};
 use super::sketches::{CHUNK, Folder, SketchFile, SketchedInput};
@@ -13,24 +13,26 @@ use std::path::Path;
 pub struct SketchedDocument {
     /// Its URL, or else its id, or else its file and its place there.
     pub name: String,
-    /// The digest of its text and the number of its features; the length of the text is 0.
+    /// The digest of its text and the number of its features; the length of the text is 0, whatever it was.
     pub facts: Facts,
     /// Its sketch.
     pub value: SketchValue,
 }
 
-/// The settings of a file of sketches, or of those of a folder.
+/// The settings of a file of sketches, or of all those of a folder.
 ///
 /// # Errors
-/// If it cannot be read or is none, and if those of a folder differ.
+/// If there are no sketches at `path`, one cannot be read, or those of a folder have different settings.
 pub fn settings_of(path: &Path) -> Result<Settings> {
     Ok(files_of(path)?.1)
 }
 
-/// Hands over the documents of a file of sketches, or of all those of a folder, in the order of files and places.
+/// Calls `each` with the documents of a file of sketches, or of all those of a folder, in the order of files and
+/// places.
 ///
 /// # Errors
-/// If a file cannot be read or is corrupt, and as `each`. Files are checked before their first document is handed over.
+/// If a file cannot be read or is corrupt, or boilerplate was left out of its documents; and as `each`. A file is
+/// checked before its first document is handed over.
 pub fn documents_of(path: &Path, mut each: impl FnMut(SketchedDocument) -> Result<()>) -> Result<()> {
     for file in files_of(path)?.0 {
         if file.header.reading.boilerplate.is_some() {

@@ -1,4 +1,5 @@
-//! An estimate of what a run takes, before it begins: from the sizes of its files and their first documents.
+//! An estimate of the memory and disk that a run takes, before it begins: from the sizes of its files and their first
+//! documents. All sizes are in bytes.
 
 use super::layout::BodyLayout;
 use crate::corpus::{self, IN_MEMORY, Input, Peeked, ReadOptions, peek};
@@ -10,18 +11,18 @@ use simflip_core::settings::{Settings, Sketches};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The expected sums over the documents of some files.
+/// The expected number of documents of some files, and their mean sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
     /// Documents for each stored byte.
     density: f64,
-    /// Bytes of a document's id and URL.
+    /// Bytes of a document's id and URL, on average.
     pub names: f64,
     /// Their bytes when compressed.
     pub packed_names: f64,
-    /// Bytes of a document's text.
+    /// Bytes of a document's text, on average.
     pub text: f64,
     /// Threads that work on them.
     threads: usize,
@@ -29,11 +30,11 @@ pub struct Estimate {
     read_ahead: u64,
     /// Number of files.
     files: u64,
-    /// Bytes of the boilerplate, while it is counted or read.
+    /// Bytes of memory of the boilerplate, while it is counted or read.
     boilerplate: u64,
 }
 
-/// Bytes on disk.
+/// The bytes that the stages of a run take on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
     /// Files of sketches.
@@ -42,12 +43,12 @@ pub struct Disk {
     pub names: f64,
     /// Edges, pairs and assignments.
     pub joined: f64,
-    /// Names that are looked up, once all is clustered; tables alone take them.
+    /// The names in the form in which tables look them up, once all is clustered.
     pub looked_up: f64,
 }
 
 impl Disk {
-    /// The most that there is at once, tables included.
+    /// The most bytes that are on disk at once.
     pub fn most(&self) -> f64 {
         self.sketches + self.names + self.joined + self.looked_up
     }
@@ -56,29 +57,30 @@ impl Disk {
 /// Assumptions about documents that are not known before they are joined. The generated crawl whose rows are in
 /// `experiments/results/stages` has 0.19 pairs a document, and a fifth of its documents are removed.
 pub mod usual {
-    /// Of all documents, those that share a band hash with others in a band; and those that do so in any band.
+    /// Of all documents, the share of those that have the hash of one band in common with others.
     pub const SHARED: f64 = 0.2;
+    /// Of all documents, the share of those that have the hash of any band in common with others.
     pub const SHARED_IN_ANY: f64 = 0.6;
-    /// Edges of a document, over all bands.
+    /// Edges a document, over all bands.
     pub const PAIRS: f64 = 0.25;
-    /// Of the text, the share that goes.
+    /// The share of the text that is removed.
     pub const REMOVED: f64 = 0.2;
 }
 
-/// The memory that a run takes at any size.
+/// Bytes of memory that a run of any size takes.
 pub const HELD_ANYWAY: u64 = 12 << 20;
-/// The memory that a thread takes besides, if records are short: its buffers, and memory that it keeps.
+/// Bytes that a thread takes besides, if records are short: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
-/// The memory beside a long record, which is in memory several times.
+/// Bytes that a thread takes beside a long record, which is in memory several times.
 const BUFFERS: u64 = 3 << 20;
-/// The memory of a file: its path, the outcome of reading it, and its row in the report.
+/// Bytes of memory of an input file: its path, the outcome of reading it, and its row in the report.
 const FILE: u64 = 1 << 10;
-/// The same on disk, with its mark.
+/// Bytes of memory of an input of a run on disk, which also has a mark.
 const SKETCHED_INPUT: u64 = 3 << 9;
-/// The memory of a file of sketches: its header and its columns.
+/// Bytes of memory of a file of sketches: its header and its layout.
 const SKETCHED_FILE: u64 = 2 << 10;
 
-/// The memory of so many files of sketches, of so many inputs.
+/// Bytes of memory of `files` files of sketches, of `inputs` inputs.
 pub fn sketched_bytes(files: usize, inputs: usize) -> u64 {
     files as u64 * SKETCHED_FILE + inputs as u64 * SKETCHED_INPUT
 }
@@ -96,9 +98,9 @@ const WHILE_COPIED: u64 = 4;
 const ROW: f64 = 16.0;
 /// Bytes of a document while it is sketched, beside its sketches and names: its row and its place.
 const NAMED: f64 = 24.0;
-/// Bytes of a document of a Parquet file that is kept, while these are written: its list may have grown by half.
+/// Bytes of memory of each kept document of a Parquet file while these are written: their list may have grown by half.
 pub const KEPT: f64 = 60.0;
-/// The least that each thread may hold of documents that are sketched.
+/// The least bytes of documents that each thread holds while it sketches.
 pub const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a document's text.
 const FACTS: f64 = 28.0;
@@ -120,15 +122,15 @@ impl Estimate {
         }
     }
 
-    /// The estimate for so many documents, whose IDs and URLs have so many bytes, as they are and compressed, and whose
-    /// texts, and for so many threads.
+    /// The estimate for `documents` documents and `threads` threads. On average, the ID and the URL of a document have
+    /// `names` bytes, `packed_names` when compressed, and its text has `text`.
     pub fn new(documents: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
         let (density, read_ahead, files, boilerplate) = (0.0, 0, 0, 0);
         Self { documents, density, names, packed_names, text, threads, read_ahead, files, boilerplate }
     }
 
-    /// With the bytes that boilerplate is expected to take: lines while they are counted, or a file as it is read and
-    /// as it is held.
+    /// The estimate with the memory of boilerplate: of lines while they are counted, or of a file as it is read and as
+    /// it is held.
     #[must_use]
     pub fn with_boilerplate(self, ignored: &Ignored) -> Self {
         let (each, most) = BOILERPLATE;
@@ -140,22 +142,21 @@ impl Estimate {
         Self { boilerplate, ..self }
     }
 
-    /// Bytes of documents that each thread may hold when files are sketched in so much memory; if that is too little,
-    /// what it takes.
+    /// Bytes of documents that each thread may hold when files are sketched in `memory` bytes. The error is the least
+    /// memory, if that is too little.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
         room(memory, self.threads, self.read_ahead, 0)
     }
 
-    /// The rooms of threads while documents are read, whose records may be longer than those before. Unless the memory
-    /// was promised, there is always some.
+    /// The memory of threads for documents while these files are sketched in `memory` bytes; see [`Rooms::new`].
     ///
     /// # Errors
-    /// What it takes, if that is more.
+    /// The least bytes of memory, if that is too little.
     pub fn rooms(&self, memory: u64, is_promised: bool) -> Result<Rooms, u64> {
         Rooms::new(memory, self.threads, self.read_ahead + self.boilerplate, is_promised)
     }
 
-    /// Bytes that sketching these files in so much memory is expected to take.
+    /// Bytes of memory that sketching these files is expected to take, of `memory` bytes that it may take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let sketches = sketch_bytes(settings) as f64 + self.hash_bytes(settings);
         let documents = self.documents as f64 * (sketches + NAMED + self.names);
@@ -164,20 +165,21 @@ impl Estimate {
         held + (documents as u64).min(self.threads as u64 * room)
     }
 
-    /// Bytes that writing kept documents takes, one after the other.
+    /// Bytes of memory that writing kept documents takes, which are copied one after the other, and `held` bytes
+    /// besides.
     pub fn writing(&self, held: u64) -> u64 {
         writing_bytes(self.threads, 0, self.read_ahead) + held
     }
 
-    /// Bytes that writing the kept documents of a Parquet file is expected to take, which are gathered before; of so
-    /// many files at once, and besides so much.
+    /// Bytes of memory that writing the kept documents of `files` Parquet files at once is expected to take, and `held`
+    /// bytes besides. `largest` is the largest of them. The documents of a file are gathered before they are written.
     pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
         let files = files.clamp(1, self.threads.max(1)) as u64;
         let documents = largest.stored_bytes() as f64 * self.density * files as f64;
         self.writing(held) + (documents * KEPT) as u64 + self.threads as u64 * copied_by_thread(largest)
     }
 
-    /// The disk that stages take for these documents.
+    /// The bytes on disk that stages take for these documents.
     pub fn disk(&self, settings: &Settings) -> Disk {
         /// Bytes of a document's place, compressed, and as it is.
         const PLACE: [f64; 2] = [4.0, 20.0];
@@ -190,8 +192,8 @@ impl Estimate {
         }
     }
 
-    /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
-    /// ordinary documents have: nothing says beforehand how many are of one template.
+    /// Bytes that a run in memory is expected to hold at most. Near pairs count as few as ordinary documents have them:
+    /// nothing says beforehand how many documents are of one template.
     pub fn in_memory(&self, settings: &Settings) -> u64 {
         let keeping = Keeping::of(settings);
         let tables = if keeping == Keeping::Features { FEATURE_TABLES } else { 0 };
@@ -225,54 +227,55 @@ impl Estimate {
         self.text / 6.0
     }
 
-    /// Bytes of the hashes of a document's features, where they are kept.
+    /// Bytes of the hashes of a document's features, on average; 0 where they are not kept.
     pub fn hash_bytes(&self, settings: &Settings) -> f64 {
         if settings.keeps_feature_hashes() { 4.0 * self.features() } else { 0.0 }
     }
 }
 
-/// Bytes that these files hold while so many threads read them: each has a file of its own open at most, and something
-/// is known of all.
+/// Bytes of memory that these files take while `threads` threads read them: each has one file open at most, and
+/// something is known of all.
 pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads: usize) -> u64 {
     let (open, files) = (threads.min(inputs.len()) as u64, inputs.len() as u64);
     open * inputs.map(Input::read_ahead).max().unwrap_or(0) + files * FILE
 }
 
-/// True if a record of so many bytes is so long that what threads hold depends on it.
+/// True if a record of `record` bytes is so long that a thread holds more memory for it than for short ones.
 pub fn is_long(record: u64) -> bool {
     held_by_thread(record, IN_MEMORY) > HELD_BY_THREAD
 }
 
-/// True if a run of so many bytes is on disk where nobody named the memory, of which there is so much: if it takes more
-/// than a quarter. The first documents of a file may say little of the rest, and a large run is as fast on disk.
+/// True if a run that would hold `held` bytes in memory goes on disk: if that is more than a quarter of the `memory`
+/// bytes that it may take. It decides where the user names no memory. The first documents of a file may say little of
+/// the rest, and a large run is as fast on disk.
 pub fn is_large(held: u64, memory: u64) -> bool {
     held > memory / 4
 }
 
-/// Bytes that a thread holds while it copies rows of a Parquet file: a row group as it is written, and values as they
-/// are read.
+/// Bytes of memory that a thread holds while it copies rows of the Parquet file `input`: a row group as it is written,
+/// and values as they are read.
 pub fn copied_by_thread(input: &Input) -> u64 {
     2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }
 
-/// Bytes that so many threads take while they write the kept documents of files, of which so much is read ahead, and a
-/// record has so many bytes at most.
+/// Bytes of memory that `threads` threads take while they write the kept documents of files. The longest record has
+/// `longest` bytes, and readers hold `read_ahead` bytes.
 pub fn writing_bytes(threads: usize, longest: u64, read_ahead: u64) -> u64 {
     beside_documents(threads, held_by_thread(longest, WHILE_COPIED), read_ahead)
 }
 
-/// The memory of a run beside documents: of its threads, each of which holds so many bytes, and of what is read ahead.
+/// Bytes of memory of a run beside documents: of threads that hold `by_thread` bytes each, and of readers.
 fn beside_documents(threads: usize, by_thread: u64, read_ahead: u64) -> u64 {
     HELD_ANYWAY + threads as u64 * by_thread + read_ahead
 }
 
-/// The memory of a thread where the longest record has so many bytes and so many copies.
+/// Bytes of memory of a thread where the longest record has `longest` bytes and is in memory `times` times.
 fn held_by_thread(longest: u64, times: u64) -> u64 {
     longest.saturating_mul(times).saturating_add(BUFFERS).max(HELD_BY_THREAD)
 }
 
-/// Room of threads for documents that they sketch, beside the buffers that records are read in: the longer these are,
-/// the less.
+/// The memory of threads for documents that they sketch: *room*. The buffers that records are read in take the rest, so
+/// a longer record leaves less room to all threads.
 #[derive(Debug)]
 pub struct Rooms {
     memory: u64,
@@ -288,11 +291,11 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// Shares memory among threads and the bytes that are read ahead, where no record was long yet;
-    /// unless the memory was promised, there is always some.
+    /// Shares `memory` bytes among threads, and `read_ahead` bytes that readers hold, where no record was long yet. If
+    /// the memory is not promised to the user, each thread has [`LEAST_ROOM`] at least.
     ///
     /// # Errors
-    /// What it takes, if that is more.
+    /// The least bytes of memory, if it is promised and too little.
     pub fn new(memory: u64, threads: usize, read_ahead: u64, is_promised: bool) -> Result<Self, u64> {
         let longest = (HELD_BY_THREAD - BUFFERS) / IN_MEMORY;
         let rooms = Self {
@@ -320,20 +323,20 @@ impl Rooms {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// The memory that was set.
+    /// The bytes of memory that are shared.
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Bytes that a record may have: of longer ones [`hear`](Self::hear) says that there is not enough memory.
+    /// Bytes that a record may have: for longer ones [`hear`](Self::hear) is an error.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Hears of a record of so many bytes.
+    /// Takes notice of a record of `record` bytes, which leaves less room if none was as long before.
     ///
     /// # Errors
-    /// What it takes to read such records, if it is more than there is.
+    /// The bytes of memory that such records take, if it is more than there is.
     pub fn hear(&self, record: u64) -> Result<(), u64> {
         // Nearly all of them come to no more than this.
         if record <= self.longest.load(Ordering::Relaxed)
@@ -355,8 +358,8 @@ impl Rooms {
     }
 }
 
-/// Bytes of documents that each thread may hold when files are sketched in `memory`. They leave room for the bytes read
-/// ahead, and for buffers of the longest record. The error is the memory that it takes, if there is too little.
+/// Bytes of documents that each thread may hold when files are sketched in `memory` bytes. They leave room for readers
+/// and for buffers of the longest record. The error is the least memory, if there is too little.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
     let held = beside_documents(threads.max(1), held_by_thread(longest, IN_MEMORY), read_ahead);
     let threads = threads.max(1) as u64;
@@ -367,7 +370,7 @@ fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u6
     }
 }
 
-/// The memory that must be left for [`LEAST_ROOM`].
+/// Bytes of memory that must be left for [`LEAST_ROOM`], with gaps between lists.
 const LEAST_WITH_GAPS: u64 = LEAST_ROOM.div_ceil(2) * 3;
 
 /// Bytes of the longest record for which [`room`] is enough.
@@ -376,7 +379,7 @@ fn longest_of(memory: u64, threads: usize, read_ahead: u64) -> u64 {
     left.saturating_sub(LEAST_WITH_GAPS + BUFFERS) / IN_MEMORY
 }
 
-/// Bytes of a document in a file of sketches.
+/// Bytes of a document in a file of sketches with these settings; 0 if there is no such file.
 pub fn sketch_bytes(settings: &Settings) -> u64 {
     let scored = settings.keep.score_field().is_some();
     BodyLayout::new(settings, 0, scored).map_or(0, |layout| layout.width())

@@ -1,4 +1,4 @@
-//! The rules by which near documents form clusters, and by which some of them stay.
+//! The rules by which near documents form clusters, and by which some of them are kept.
 
 use crate::atomic_write::is_address;
 use crate::hash::text_digest;
@@ -8,19 +8,20 @@ use simflip_core::settings::Settings;
 use std::fs;
 use std::path::{Component, PathBuf};
 
-/// The rules of clustering: the linkage, and which documents of a cluster are kept.
+/// The rules of clustering: the linkage, and which documents of a cluster are kept. A join depends on all but the
+/// quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grouping {
     /// The linkage: star or connected.
     pub linkage: Linkage,
-    /// Which document of a cluster stays.
+    /// The order by which the document of a cluster that is kept is chosen.
     #[serde(default, skip_serializing_if = "is_first")]
     pub keep: Keep,
-    /// The number of documents that are kept.
+    /// The number of documents of a cluster that are kept.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
-    /// With [`Keep::InputOrder`], the input files and folders whose documents stay first, as [`priority_of`] has them;
-    /// the documents of others come last.
+    /// With [`Keep::InputOrder`], the paths of input files and folders, as [`priority_of`] gives them. Documents of the
+    /// first one are preferred, then those of the next; documents of other inputs come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub priority: Vec<String>,
     /// True to list every pair of near documents, not only those by which documents are removed.
@@ -28,7 +29,8 @@ pub struct Grouping {
     pub all_pairs: bool,
 }
 
-/// Paths of input files and folders as sketches tell them: real ones, or as far real as they are there.
+/// Paths of input files and folders as the headers of sketches have them: links are resolved as far as the path exists.
+/// The address of something in a store stays as it is.
 pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
     let real = |path: &PathBuf| {
         if is_address(path) {
@@ -46,13 +48,13 @@ pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| real(path).to_string_lossy().into_owned()).collect()
 }
 
-/// True if the first document of a cluster stays, as usual.
+/// True if the first document of a cluster is kept, as usual.
 fn is_first(keep: &Keep) -> bool {
     *keep == Keep::First
 }
 
 impl Grouping {
-    /// Clusters of which the first document stays.
+    /// Rules with this linkage, by which the first document of a cluster is kept.
     pub fn of(linkage: Linkage) -> Self {
         Self { linkage, ..Self::default() }
     }
@@ -68,12 +70,12 @@ impl Grouping {
         }
     }
 
-    /// The rules on which a join depends.
+    /// The rules on which a join depends: without the quota.
     pub(super) fn of_join(&self) -> Self {
         Self { quota: Quota::default(), ..self.clone() }
     }
 
-    /// Gives settings the linkage, the order and the quota of this grouping.
+    /// Settings with the linkage, the rules of keeping and `all_pairs` of this grouping.
     pub(super) fn settings(&self, settings: &Settings) -> Settings {
         settings.clone().with(|settings| {
             settings.linkage = self.linkage;
@@ -83,7 +85,7 @@ impl Grouping {
         })
     }
 
-    /// A name for what follows from sketches by a join.
+    /// A name for a join by these rules of the sketches whose [id](super::sketches::Folder::id) is `sketches`.
     pub(super) fn of_joined(&self, sketches: &str) -> String {
         let Self { linkage, all_pairs, .. } = self;
         let pairs = if *all_pairs { "\nall pairs" } else { "" };
@@ -91,7 +93,7 @@ impl Grouping {
         format!("{:016x}", text_digest(&joined) as u64)
     }
 
-    /// The name of a file of such clusters.
+    /// The name of a file of clusters by these rules, without its ending.
     pub(super) fn name(&self) -> String {
         let linkage = self.linkage.name();
         match is_first(&self.keep) && self.quota.is_one() {
@@ -101,7 +103,7 @@ impl Grouping {
         }
     }
 
-    /// Who stays, in words.
+    /// The quota and the rule of keeping in words, and the priority behind them.
     pub(super) fn keep_rule(&self) -> String {
         let priority: String = self.priority.iter().map(|path| format!("\0{path}")).collect();
         format!("{}, {}{priority}", self.quota, self.keep)

@@ -1,8 +1,11 @@
 //! The second stage: near-duplicates among the documents that share a band hash, band by band.
 //!
-//! Only the best document of each text is compared. What a band comes to is written to a file of its own: edges, each
-//! from a document to a leader that it may be removed for, by their places in keep order. So keep order, and how
-//! clusters are formed, belong to the join: other ones have another folder of edges.
+//! Each document has one band hash for each *band*. Of exact duplicates only the best one, the first in keep order, is
+//! compared. The members of a bucket are visited in keep order. A member that no earlier leader is near is a *leader*;
+//! another one gets an *edge* to a near leader, for which it may be removed.
+//!
+//! The edges of a band are written to a file of its own. They name documents by their *ranks*, the places in keep
+//! order. So keep order, and how clusters are formed, belong to the join: other ones have another folder of edges.
 
 use super::grouping::Grouping;
 use super::keep_order::{OfFiles, Order, check_keep, unscored};
@@ -27,15 +30,15 @@ use std::fs;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The sketches to join and to cluster, and the rules.
+/// The sketches to join and to cluster, and the rules: the job of both stages.
 #[derive(Clone, Debug)]
 pub struct ClusterJob {
     /// The folder of sketches.
     pub sketches: PathBuf,
-    /// Folders of the sketches of reference documents, with the same settings: near-duplicates of these are removed,
-    /// and they stay. All stages from `join` on are given the same ones.
+    /// Folders of the sketches of reference documents, with the same settings. Near-duplicates of these are removed,
+    /// and they are kept. All stages from `join` on are given the same ones.
     pub against: Vec<PathBuf>,
-    /// The linkage of pairs into clusters, and the order of keeping. A join does not ask how many documents stay.
+    /// The linkage of pairs into clusters, and the rules by which documents are kept. A join does not use the quota.
     pub grouping: Grouping,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
     pub memory: Option<u64>,
@@ -44,7 +47,8 @@ pub struct ClusterJob {
 }
 
 impl ClusterJob {
-    /// The sketches, which have what the grouping asks for, the facts of their inputs, and the memory.
+    /// Opens the sketches, and checks that they have what the grouping needs. Gives them, the facts of their inputs,
+    /// and the bytes of memory.
     pub(super) fn open(&self, progress: &dyn Progress) -> Result<(Folder, OfFiles, u64)> {
         let folder = Folder::open_against(&self.sketches, &self.against)?;
         check_keep(&folder, &self.grouping)?;
@@ -54,7 +58,7 @@ impl ClusterJob {
     }
 }
 
-/// The outcome of the stage.
+/// The outcome of the stage for one shard of the bands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joined {
     /// Documents of all sketches, reference documents left out.
@@ -63,13 +67,13 @@ pub struct Joined {
     pub reference_documents: u64,
     /// New documents whose text stands in a better document, or in a reference document.
     pub exact_duplicates: u64,
-    /// Bands of this part.
+    /// Bands of this shard.
     pub bands: u64,
     /// Of these, those that were joined already.
     pub there: u64,
     /// Edges of these bands; a pair may be in several.
     pub pairs: u64,
-    /// The cost, and the number of candidates that were left out.
+    /// The work that these bands took, and the number of candidates that were left out.
     pub statistics: Statistics,
 }
 
@@ -85,8 +89,8 @@ struct EdgesHeader {
     statistics: Statistics,
 }
 
-/// Finds the near-duplicates among all documents whose sketches are in a folder, in a part of the bands; passes over
-/// what is there already.
+/// Finds the near-duplicates among all documents whose sketches are in a folder, in a shard of the bands; passes over
+/// bands that are joined already.
 ///
 /// # Errors
 /// If a file of sketches is corrupt, or they are of different settings; if the memory is too little for so many
@@ -96,21 +100,25 @@ pub fn join(job: &ClusterJob, shard: Shard, progress: &dyn Progress) -> Result<J
     with_threads(job.threads, || Joining::new(&folder, &job.grouping, &files, memory, progress)?.run(shard))?
 }
 
-/// A folder of sketches whose documents are joined, and assigned.
+/// A folder of sketches that is open for joining and clustering, with keep order and exact duplicates in memory.
 pub(super) struct Joining<'a> {
     pub folder: &'a Folder,
+    /// The grouping without its quota.
     pub grouping: Grouping,
+    /// The rule by which documents of a bucket are compared.
     pub rule: Rule,
+    /// Bytes to sort in, and for sketches that are compared.
     pub budget: Budget,
     pub order: Order,
     pub exact_duplicates: ExactDuplicates,
-    /// Where edges are.
+    /// The folder of the files of edges.
     place: PathBuf,
     pub progress: &'a dyn Progress,
 }
 
 impl<'a> Joining<'a> {
-    /// Puts the documents of a folder in order, and finds its exact duplicates.
+    /// Checks the files of a folder, puts its documents in keep order, and finds the exact duplicates. `memory` is in
+    /// bytes.
     pub fn new(
         folder: &'a Folder,
         grouping: &Grouping,
@@ -142,12 +150,12 @@ impl<'a> Joining<'a> {
         Ok(Self { folder, grouping, rule, budget, order, exact_duplicates, place, progress })
     }
 
-    /// The sketches that are compared.
+    /// The sketches, to be compared.
     pub fn store(&self) -> Result<SketchStore<'_>> {
         SketchStore::new(self.folder, &self.order, &self.exact_duplicates, &self.budget)
     }
 
-    /// The number of reference documents, which have the first ranks.
+    /// The number of reference documents, which have the ranks below it.
     pub fn reference(&self) -> u32 {
         self.folder.reference_documents() as u32
     }
@@ -156,7 +164,7 @@ impl<'a> Joining<'a> {
         self.place.join(format!("band-{band:03}.edges"))
     }
 
-    /// Joins the bands of a part that are not there yet.
+    /// Joins the bands of a shard that have no file of edges yet.
     pub fn run(&self, shard: Shard) -> Result<Joined> {
         let store = self.store()?;
         let mut joined = Joined {
@@ -221,7 +229,7 @@ impl<'a> Joining<'a> {
         file.finish()
     }
 
-    /// A file of edges that is there already, checked. One that is corrupt is as none.
+    /// The file of edges of a band, checked; `None` if it is missing or corrupt.
     fn edges_there(&self, band: usize) -> Result<Option<(Statistics, Body)>> {
         let path = self.edges_path(band);
         let read = || {
@@ -234,7 +242,10 @@ impl<'a> Joining<'a> {
         unless_corrupt(read(), self.progress)
     }
 
-    /// The edges of all bands, checked, and what they took.
+    /// The edges of all bands, checked, and the work that they took.
+    ///
+    /// # Errors
+    /// If a band is not joined yet.
     pub fn edges(&self) -> Result<(Edges, Statistics)> {
         let (mut bodies, mut statistics) = (Vec::new(), Statistics::default());
         for band in 0..self.store()?.bands() {
@@ -260,12 +271,12 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// The number of candidates; a pair counts in each of its bands.
+    /// The number of edges; a pair counts in each of its bands.
     pub fn number(&self) -> u64 {
         self.bodies.iter().map(|body| body.len() / Edge::WIDTH as u64).sum()
     }
 
-    /// All edges, by document and then by leader, each once.
+    /// All edges, in order of the ranks of the document and then of the leader. Equal ones come once.
     pub fn iter(&self) -> Result<impl Iterator<Item = Result<buckets::Edge>> + use<>> {
         let sources = self.bodies.iter().map(source).collect::<Result<Vec<_>>>()?;
         let (mut merge, documents) = (Merge::of(Edge::WIDTH, sources)?, self.documents);
@@ -284,7 +295,7 @@ impl Edges {
     }
 }
 
-/// A document's number, if there is such a document.
+/// Gives `document` back if it is below `documents`; otherwise the file at `path`, which has the number, is corrupt.
 pub fn in_range(path: &Path, document: u64, documents: u64) -> Result<u64> {
     if document < documents {
         return Ok(document);
@@ -293,7 +304,7 @@ pub fn in_range(path: &Path, document: u64, documents: u64) -> Result<u64> {
     Err(wrong(path, "a document's number", expected, got, "the file is corrupt; make it again"))
 }
 
-/// A body as a source of records.
+/// A body as a source of records for [`Merge::of`].
 pub fn source(body: &Body) -> Result<(PathBuf, Box<dyn Read + Send>)> {
     let reader = BufReader::with_capacity(1 << 16, body.reader()?);
     Ok((body.path().to_path_buf(), Box::new(reader)))

@@ -1,5 +1,6 @@
-//! Keep order: the place of each document in the order in which documents are kept, the better one first. Reference
-//! documents come before all others.
+//! Keep order: the order in which documents are visited, of which the earlier one of two near-duplicates is kept.
+//! Reference documents come before all others. A document's place in it is its *rank*; its *number* is its place
+//! in the folder of sketches.
 
 use super::Budget;
 use super::grouping::Grouping;
@@ -13,22 +14,23 @@ use simflip_core::clusters::{Keep, Source as SourceKind};
 use simflip_core::id::{Id, Rank};
 use std::path::Path;
 
-/// The facts of the inputs of files of sketches, in their order.
+/// The facts of the inputs of a folder of sketches on which keep order and quotas depend, in the order of
+/// [`Folder::inputs`].
 #[derive(Clone, Debug, Default)]
 pub struct OfFiles {
-    /// The number of the folder that each is in.
+    /// The number of the folder that each input is in.
     folders: Vec<u64>,
-    /// The score of each input's documents, where the order in which inputs were named decides.
+    /// The score of each input, where the order of inputs decides; otherwise empty.
     scores: Vec<f64>,
 }
 
 impl OfFiles {
-    /// Takes files of these paths, all of them with these scores, if there are any.
+    /// The facts of inputs with these paths, which have these scores, or none if `scores` is empty.
     pub fn new<'a>(paths: impl Iterator<Item = &'a Path>, scores: Vec<f64>) -> Self {
         Self { folders: folder_numbers(paths), scores }
     }
 
-    /// Takes the paths of the inputs of sketches, with scores where `grouping` has a priority.
+    /// The facts of the inputs of a folder, with scores if `grouping` has a priority.
     pub fn of(folder: &Folder, grouping: &Grouping) -> Self {
         let paths = || folder.inputs.iter().map(|input| Path::new(&input.mark.path));
         let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));
@@ -40,11 +42,12 @@ impl OfFiles {
     }
 }
 
-/// Refuses what sketches alone do not tell.
+/// Refuses a grouping that needs what the sketches of a folder do not have.
 ///
 /// # Errors
-/// If documents are to stay by the order of inputs, or by a score that was not read; or as
-/// [`Settings::check`](simflip_core::settings::Settings::check) for how they form clusters.
+/// If it keeps documents by a score that was not read, or by the order of inputs without a priority of some of them.
+/// If it lists all pairs and sketches have no band hashes; and as
+/// [`Settings::check`](simflip_core::settings::Settings::check).
 pub fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     grouping.settings(&folder.settings).check()?;
     if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {
@@ -87,7 +90,7 @@ pub fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     }
 }
 
-/// A warning of new documents without a score, where scores decide which document is kept.
+/// A warning of new documents without a score, where a score decides which document is kept; `None` if there are none.
 ///
 /// # Errors
 /// If no document has a score, or a file cannot be read.
@@ -114,12 +117,12 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
     if scored == 0 { Err(no_score(keep)) } else { Ok(unscored_warning(keep, none)) }
 }
 
-/// The places of all documents.
+/// Keep order: the rank of each document, and the document of each rank.
 #[derive(Debug)]
 pub enum Order {
-    /// So many reference documents come first, and then so many new ones, both in the order of their numbers.
+    /// The `old` reference documents come first, and then the `new` ones, both in the order of their numbers.
     ByNumber { old: u32, new: u32 },
-    /// The rank of each document, and the document of each rank.
+    /// The rank of each number, and the number of each rank.
     Ranked(Vec<Rank>, Vec<u32>),
 }
 
@@ -148,7 +151,7 @@ impl Order {
         Ok(Self::Ranked(ranks, by_rank))
     }
 
-    /// The rank of a document.
+    /// The rank of the document with a number.
     #[inline]
     pub fn rank(&self, document: u64) -> Rank {
         match self {
@@ -160,7 +163,7 @@ impl Order {
         }
     }
 
-    /// The document of a rank.
+    /// The number of the document with a rank.
     #[inline]
     pub fn document(&self, rank: Rank) -> u64 {
         match self {
@@ -173,7 +176,8 @@ impl Order {
     }
 }
 
-/// The number of each document's source, of the kind of which some documents are kept.
+/// The source of each document, in order of their numbers: a number for its host, input file or folder, as `each` says.
+/// A quota keeps some documents of each.
 pub fn sources(folder: &Folder, each: SourceKind, files: &OfFiles) -> Result<Vec<u64>> {
     let mut sources = Vec::with_capacity(folder.documents() as usize);
     if each == SourceKind::Host {

@@ -1,4 +1,5 @@
-//! The documents of stages that stay, file by file, as they are written.
+//! The kept documents of stages, input by input, for the writer of kept documents. They are read from sketches, names
+//! and assignments when they are asked for.
 
 use super::cluster::{of_document, removals_of};
 use super::layout::Column;
@@ -11,13 +12,13 @@ use crate::format::Body;
 use crate::hash::text_digest;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The documents that stay, file by file.
+/// The kept documents of some inputs, in the order in which the writer has these: `shard` is a position there.
 pub struct StagedKept<'a> {
     folder: &'a Folder,
-    /// The place in the folder of each input, if it has sketches.
+    /// The place of each input in [`Folder::inputs`], if it has sketches.
     inputs: Vec<Option<usize>>,
     assignments: &'a Body,
-    /// The number for each input.
+    /// The number of kept documents of each input.
     numbers: &'a [u64],
     names: InputNames<'a>,
     /// Rows and digests of the input that was asked for last.
@@ -32,7 +33,8 @@ struct Digests {
 }
 
 impl<'a> StagedKept<'a> {
-    /// Takes inputs with their places in the folder, if they have sketches, and so many documents that stay.
+    /// The kept documents of inputs. Each input has its place in [`Folder::inputs`], or `None` without sketches, and
+    /// the number of its kept documents in `numbers`. `assignments` is the body of a file of assignments.
     pub fn new(
         folder: &'a Folder,
         inputs: Vec<Option<usize>>,
@@ -42,7 +44,7 @@ impl<'a> StagedKept<'a> {
         Self { folder, inputs, assignments, numbers, names: InputNames::new(folder), last: Mutex::default() }
     }
 
-    /// True if a text is the one that was read of a document.
+    /// True if `text` is the text that was sketched of a document, by its digest; false if the sketches cannot be read.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|last| last.shard != id.shard) {
@@ -71,12 +73,12 @@ pub struct InputNames<'a> {
 }
 
 impl<'a> InputNames<'a> {
-    /// Takes the names of a folder's inputs.
+    /// The names of a folder's inputs; nothing is read yet.
     pub fn new(folder: &'a Folder) -> Self {
         Self { folder, bundle: Mutex::default() }
     }
 
-    /// The names of the documents of an input.
+    /// The names of the documents of the input at this place in [`Folder::inputs`].
     pub fn of(&self, input: usize) -> Result<Box<dyn Iterator<Item = Result<Named>> + '_>> {
         let FolderInput { file: at, documents, .. } = &self.folder.inputs[input];
         let file = &self.folder.files[*at];

@@ -1,47 +1,50 @@
-//! The layout of the body of a file of sketches: columns of fixed width, numbers with the least byte first.
+//! The layout of the body of a file of sketches: columns of fixed width, numbers with the least byte first. A column
+//! has the values of all documents of the file in their order.
 
 use crate::boilerplate::BoilerplateShare;
 use simflip_core::settings::{Settings, Sketches};
 use simflip_core::simhash::quantised::QuantisedWeights;
 
-/// The layout of a body: from it follow the place and the width of each column.
+/// The layout of a body, which says where each column is, and how wide.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLayout {
-    /// Documents of the file.
+    /// Number of documents of the file.
     pub documents: u64,
-    /// Words of a document's bits; of a SimHash, of the weights behind it.
+    /// Words of 8 bytes that a document has in [`Column::Bits`].
     pub words: usize,
-    /// Keys of a document that stand in the file; those of a SimHash follow from it.
+    /// Number of columns [`Column::Keys`]: band hashes of a document. 0 for SimHashes, from which their keys are
+    /// computed.
     pub bands: usize,
-    /// True if documents have scores.
+    /// True if there is a column [`Column::Scores`].
     pub scored: bool,
-    /// True if boilerplate was left out of documents.
+    /// True if there is a column [`Column::Shares`].
     pub parted: bool,
 }
 
-/// A column of a body.
+/// A column of a body. The number at the beginning is its bytes a document.
 #[derive(Clone, Copy, Debug)]
 pub enum Column {
-    /// 16 bytes: digests of texts.
+    /// 16: digests of texts.
     Digests,
     /// 4: numbers of distinct features.
     Features,
-    /// 4: bytes of texts.
+    /// 4: lengths of texts in bytes.
     Lengths,
-    /// 8: SimHashes.
+    /// 8: SimHashes; of one-bit MinHash the first word of the bits.
     Hashes,
-    /// 8 for each word: bits; of a SimHash the weight behind each of its bits, a byte each.
+    /// 8 for each word: the bits that are compared; of a SimHash the weight behind each of its bits, a byte each.
     Bits,
-    /// 4: keys of a band.
+    /// 4: keys of the band of this number, counted from 0.
     Keys(usize),
-    /// 8, where a field of scores was named: scores, negative infinity where a document has no number there.
+    /// 8, if a field of scores was named: scores, negative infinity for a document that has no number there.
     Scores,
-    /// 12, where boilerplate was left out: see [`share_bytes`].
+    /// 12, if boilerplate was left out: its share in each document, as [`share_bytes`] gives it.
     Shares,
 }
 
 impl BodyLayout {
-    /// The layout of so many documents, if files of sketches can have those of these settings.
+    /// The layout for `documents` documents, without a column of shares. `None` if files of sketches cannot have
+    /// sketches of these settings.
     pub fn new(settings: &Settings, documents: u64, scored: bool) -> Option<Self> {
         let (words, bands) = match settings.sketches {
             Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
@@ -63,13 +66,13 @@ impl BodyLayout {
             .chain(self.parted.then_some(Column::Shares))
     }
 
-    /// Bytes of a document.
+    /// Bytes of a document in all columns together.
     pub fn width(&self) -> u64 {
         let further = 8 * u64::from(self.scored) + SHARE as u64 * u64::from(self.parted);
         32 + 8 * self.words as u64 + 4 * self.bands as u64 + further
     }
 
-    /// The place where a column begins, and its bytes a document.
+    /// The byte of the body at which a column begins, and its bytes a document.
     pub fn place(&self, column: Column) -> (u64, usize) {
         let bits = 8 * self.words as u64;
         let (before, width) = match column {
@@ -89,8 +92,8 @@ impl BodyLayout {
 /// Bytes of [`share_bytes`].
 const SHARE: usize = 12;
 
-/// The share of boilerplate in a document: its lines with words, and lines and bytes of boilerplate, 4 bytes each. All
-/// bits are set where its group has too few contents for any, or it has no group.
+/// The share of boilerplate in a document as bytes: its lines with words, and lines and bytes of boilerplate, 4 bytes
+/// each. All bits are set for `None`: where its group has too few contents for boilerplate, or it has no group.
 pub fn share_bytes(share: Option<BoilerplateShare>) -> [u8; SHARE] {
     let mut bytes = [u8::MAX; SHARE];
     if let Some(BoilerplateShare { lines, boilerplate_lines, boilerplate_bytes, .. }) = share {
@@ -102,26 +105,26 @@ pub fn share_bytes(share: Option<BoilerplateShare>) -> [u8; SHARE] {
     bytes
 }
 
-/// The share of boilerplate in a document of so many bytes, taken back from its own bytes.
+/// The share that [`share_bytes`] wrote, of a document whose text has `length` bytes.
 pub fn share_of(bytes: &[u8; SHARE], length: u32) -> Option<BoilerplateShare> {
     let mut numbers = [0; 3];
     numbers.iter_mut().zip(bytes.as_chunks().0).for_each(|(to, &of)| *to = u32::from_le_bytes(of).into());
     (*bytes != [u8::MAX; SHARE]).then(|| BoilerplateShare::of_document(length.into(), numbers))
 }
 
-/// The weights that a document has in its bits' place.
+/// The weights of a SimHash, from the bytes of its document in [`Column::Bits`].
 pub fn weights_of(bytes: &[u8]) -> QuantisedWeights {
     let mut weights = [0; size_of::<QuantisedWeights>()];
     weights.iter_mut().zip(bytes).for_each(|(weight, &byte)| *weight = byte.cast_signed());
     QuantisedWeights::from_bytes(weights)
 }
 
-/// Little-endian words.
+/// The numbers of four bytes in `bytes`, little-endian.
 pub fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word))
 }
 
-/// Little-endian words of eight bytes.
+/// The numbers of eight bytes in `bytes`, little-endian.
 pub fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_le_bytes(word))
 }

@@ -1,4 +1,4 @@
-//! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
+//! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them, for the cluster stage.
 
 use super::cluster::{self, Clustered, cluster_folder};
 use super::join::ClusterJob;
@@ -23,7 +23,8 @@ pub struct Listed {
 }
 
 /// Clusters documents as [`cluster`](super::cluster()) does, and writes `pairs.csv` and `clusters.csv` into a new
-/// folder: what [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
+/// folder `out`. [`dedup`](super::dedup()) writes the same tables of the same documents, but for the paths of inputs,
+/// which are real ones here.
 ///
 /// # Errors
 /// As [`cluster`](super::cluster()); or if something is in the folder's place already, or it cannot be written.

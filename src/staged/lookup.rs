@@ -1,4 +1,5 @@
-//! The names and places of documents, looked up by their numbers: on disk, with a bounded part of them in memory.
+//! The names and places of documents, looked up by their numbers in a folder of sketches. They are on disk, with a
+//! bounded part of them in memory.
 
 use super::names::Named;
 use super::record::{DOCUMENT, document_bytes, document_of};
@@ -17,16 +18,16 @@ use std::path::{Path, PathBuf};
 /// An input of a folder of sketches, as results call it.
 #[derive(Clone, Debug)]
 pub struct InputName {
-    /// The input file.
+    /// The path of the input file in results.
     pub name: PathBuf,
-    /// Its number among the inputs of the run.
+    /// Its position in the list of inputs of the run.
     pub shard: u32,
 }
 
-/// The names of all documents of a folder of sketches, in the order of its files.
+/// The names of all documents of a folder of sketches, new ones and reference documents.
 pub struct Lookup<'a> {
     folder: &'a Folder,
-    /// Of each input.
+    /// The name of each of [`Folder::inputs`].
     inputs: &'a [InputName],
     /// Documents whose record id an earlier document has.
     repeated: Bits,
@@ -37,7 +38,8 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Puts the names of all documents into a folder, using about `memory` bytes.
+    /// Writes the names of all documents into two files of the folder `work`, from which they are looked up, and takes
+    /// about `memory` bytes. `inputs` has the name of each of [`Folder::inputs`].
     pub fn new(folder: &'a Folder, inputs: &'a [InputName], work: &Path, memory: u64) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
         let mut ids = Sorter::new(memory / 2, work, "ids");
@@ -80,12 +82,12 @@ impl<'a> Lookup<'a> {
         Ok(Self { folder, inputs, repeated, starts, names, bytes: Vec::new() })
     }
 
-    /// New documents whose record id an earlier document has.
+    /// The number of new documents whose record id an earlier document has.
     pub fn repeated(&self) -> u64 {
         (0..self.folder.new_documents()).filter(|&document| self.repeated.get(document)).count() as u64
     }
 
-    /// Gives back memory that makes looking up faster, until something is looked up again.
+    /// Gives back the memory that makes looking up faster; the next look-up takes memory again.
     pub fn release(&mut self) {
         self.starts.release();
         self.names.release();
@@ -106,12 +108,13 @@ impl<'a> Lookup<'a> {
         Named::take(&mut &self.bytes[..]).ok_or_else(broken)
     }
 
-    /// The value of a document in the field that groups documents.
+    /// The value of a document in the field that groups documents; `None` without a field or a value.
     pub fn group(&mut self, document: u64) -> Result<Option<String>> {
         Ok(self.read(document)?.group.map(str::to_owned))
     }
 
-    /// The names and the place of a document in results.
+    /// The names and the place of a document as results have them. Its id is its file and row if its record has none,
+    /// or an earlier document has the same one.
     pub fn document(&mut self, document: u64) -> Result<NamedDocument<'a>> {
         let Named { row, place, id, url, .. } = self.read(document)?.owned();
         let inputs: &'a [InputName] = self.inputs;

@@ -8,11 +8,15 @@
 //! ```
 //!
 //! Each file is made under a temporary name, appears when it is whole, and is named by what it depends on; there
-//! is no state besides. So a run that was ended goes on with the same command: what is there is passed over. A
-//! document is known by its number: documents are numbered through all files, these in order of their paths.
+//! is no state besides. So the same command resumes a run that was interrupted: what is there is passed over.
 //!
-//! What comes of it is what [`pipeline::dedup`](crate::pipeline::dedup) makes of the same pages with the same
-//! settings, for any memory, any number of threads and any split of the work.
+//! A document is known by its *number*: new documents are numbered through all inputs in order of their paths, and
+//! reference documents behind them. Its *rank* is its place in keep order, where reference documents come first. Its
+//! *row* is its place among the records of its input that may be documents. All three count from 0. Each document has
+//! one band hash for each *band*. An *edge* leads from a document to a leader of its bucket that is near it.
+//!
+//! The outcome is that of [`pipeline::dedup`](crate::pipeline::dedup) for the same documents and settings, with any
+//! memory, any number of threads and any split of the work.
 
 mod apply;
 mod check;
@@ -63,19 +67,20 @@ use crate::pipeline::Progress;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Bytes that a stage may use to sort in.
+/// Bytes that a stage may use beside what it holds in any case: to sort in, and for sketches that it compares.
 struct Budget {
     bytes: u64,
 }
 
-/// The memory that the program takes for any job: code, stacks, buffers of files.
+/// Bytes of memory that the program takes for any job: code, stacks, buffers of files.
 const FIXED: u64 = 24 << 20;
 
-/// The least that is worked with.
+/// The least bytes of a [`Budget`].
 const LEAST: u64 = 4 * sorter::LEAST_MEMORY;
 
 impl Budget {
-    /// The part of `memory` that is left when so much is held anyway, and two lists of runs are merged.
+    /// The budget that `memory` bytes leave a stage that holds `held` bytes in any case, and merges two lists of runs.
+    /// The error says how much memory it takes at least.
     fn beside(memory: u64, held: u64) -> Result<Self> {
         match memory.checked_sub(FIXED + held + 2 * sorter::MERGE_MEMORY) {
             Some(bytes) if bytes >= LEAST => Ok(Self { bytes }),
@@ -86,13 +91,13 @@ impl Budget {
         }
     }
 
-    /// The least memory that will do when so much is held anyway.
+    /// The least bytes of memory for a stage that holds `held` bytes in any case.
     fn least(held: u64) -> u64 {
         FIXED + held + 2 * sorter::MERGE_MEMORY + LEAST
     }
 }
 
-/// Bytes in words, rounded up.
+/// A number of bytes with its unit, rounded up: `24MiB`.
 fn printed_bytes(bytes: u64) -> String {
     match bytes {
         0..1_024 => counted(bytes, "byte", "bytes"),
@@ -102,18 +107,19 @@ fn printed_bytes(bytes: u64) -> String {
     }
 }
 
-/// A folder for what a unit puts on disk while it is made.
+/// A new folder beside `place` for what does not fit into memory while the file at `place` is made. Dropping it
+/// removes it.
 fn workplace(place: &Path) -> Result<Unfinished> {
     Unfinished::folder(&place.with_extension("work")).map_err(|error| Error::io(folder_of(place), error))
 }
 
-/// An error for a body that is not as long as its header says.
+/// The error for a body of `got` bytes, which is not as long as its header says.
 fn odd_length(path: &Path, kind: Kind, got: u64) -> Error {
     let expected = format!("that of whole {}", kind.name);
     wrong(path, "the body's length", expected, format!("{got} bytes"), "the file is corrupt; make it again")
 }
 
-/// Refuses a file that is in the folder of what follows from some sketches and does not follow from them.
+/// Refuses the file at `path` unless `does`: unless its header names the sketches in whose folder it is.
 fn belongs_to(path: &Path, does: bool) -> Result<()> {
     if does {
         return Ok(());
@@ -122,7 +128,8 @@ fn belongs_to(path: &Path, does: bool) -> Result<()> {
     Err(wrong(path, "the sketches", expected, got, "remove the file, and give the command again"))
 }
 
-/// None for a file that is missing. One that is corrupt is taken for such, which is said: what made it makes it again.
+/// The outcome of reading a file; `None` if it is missing or corrupt, so that its stage makes it again. Corruption is
+/// reported.
 fn unless_corrupt<T>(read: Result<T>, progress: &dyn Progress) -> Result<Option<T>> {
     match read {
         Err(error @ Error::Format { .. }) => {

@@ -1,5 +1,5 @@
-//! Files of names: what the documents of an input file are called and where they stand, compressed in blocks, apart
-//! from the sketches, which alone decide about documents.
+//! Files of names: the ids, URLs and places of the documents of a file of sketches, in the same order. They are
+//! compressed in blocks. A file of its own has them, as the sketches alone decide about documents.
 
 use super::spilled::{Scratch, SpilledBytes};
 use crate::document::{Place, put_name, put_number, take_name, take_number};
@@ -22,20 +22,21 @@ const HELD: u64 = 1 << 20;
 /// The header of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamesHeader {
-    /// The input files.
+    /// The real paths of the input files.
     pub inputs: Vec<String>,
-    /// Their documents.
+    /// Number of their documents.
     pub documents: u64,
     /// Where each block ends in the body.
     ends: Vec<u64>,
 }
 
-/// A document's names, which may stand elsewhere, and its place.
+/// A document's names and its place. `S` is the type of a name: `&str` for names in other bytes, or `String`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Named<S = String> {
-    /// Its place among the records of its input that may be documents, counted from 0; the sketches tell it.
+    /// Its place among the records of its input that may be documents, counted from 0. Files of names do not have it,
+    /// as it follows from the sketches.
     pub row: u32,
-    /// Where it is stored.
+    /// The place where its record is stored.
     pub place: Place,
     /// The record's own id.
     pub id: Option<S>,
@@ -46,7 +47,7 @@ pub struct Named<S = String> {
 }
 
 impl<S: AsRef<str>> Named<S> {
-    /// Puts a document behind others that are looked up one by one.
+    /// Appends the document to `out`, in a form that is read without other documents.
     pub fn put(&self, out: &mut Vec<u8>) {
         put_number(out, self.row.into());
         self.place.put(out);
@@ -60,7 +61,8 @@ impl<S: AsRef<str>> Named<S> {
 }
 
 impl<'a> Named<&'a str> {
-    /// Takes it back.
+    /// Reads a document of [`put`](Named::put) from the start of `bytes`, and moves `bytes` behind it. `None` if the
+    /// bytes end within it.
     pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let row = u32::try_from(take_number(bytes)?).ok()?;
         let place = Place::take(bytes)?;
@@ -68,7 +70,7 @@ impl<'a> Named<&'a str> {
         Some(Self { row, place, id, url, group })
     }
 
-    /// Makes copies of the names.
+    /// The document with copies of its names.
     pub fn owned(self) -> Named {
         let Self { row, place, id, url, group } = self;
         let [id, url, group] = [id, url, group].map(|name| name.map(str::to_owned));
@@ -76,7 +78,7 @@ impl<'a> Named<&'a str> {
     }
 }
 
-/// Names of documents while they are gathered.
+/// The names of documents while they are gathered for a file.
 pub struct Names<'a> {
     scratch: &'a Scratch,
     documents: u64,
@@ -89,13 +91,13 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Begins without names; blocks of names beyond a few go to `scratch`.
+    /// No names yet; blocks of names beyond a few go to `scratch`.
     pub fn new(scratch: &'a Scratch) -> Self {
         let (block, body, ends) = (Vec::new(), SpilledBytes::new(scratch), Vec::new());
         Self { scratch, documents: 0, block, in_block: 0, before: 0, body, ends }
     }
 
-    /// Adds a document, whose row the sketches tell.
+    /// Adds the names and the place of a document behind the others; its row is not stored.
     pub fn push(&mut self, named: &Named<&str>) -> Result<()> {
         let place = named.place;
         // Places mostly ascend.
@@ -120,7 +122,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Writes them to a file, for input files of these paths.
+    /// Writes all names to a file at `path`, for input files with the paths `inputs`.
     pub fn write(mut self, path: &Path, inputs: Vec<String>) -> Result<()> {
         if !self.block.is_empty() {
             self.end_block()?;
@@ -132,11 +134,11 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The names one after the other, with a block in memory at a time.
+/// The names of a file one after the other, with a block in memory at a time. Their rows are 0.
 ///
 /// # Errors
-/// If it cannot be read, is corrupt, or is of other input files or of another number of documents; of corruption within
-/// a block when that is come to.
+/// If the file cannot be read or is corrupt, or is not of the input files `inputs` with `documents` documents. A block
+/// that cannot be decompressed is an error when the iterator comes to it.
 pub fn each(
     path: &Path,
     inputs: &[String],
@@ -147,7 +149,8 @@ pub fn each(
     blocks(header, &body)
 }
 
-/// Opens a file of names, without a look at its body.
+/// Opens a file of names, and checks that it is of the input files `inputs` with `documents` documents. Its body is not
+/// read.
 pub fn open(path: &Path, inputs: &[String], documents: u64) -> Result<(NamesHeader, Body)> {
     let (header, body): (NamesHeader, Body) = format::open(path, NAMES)?;
     let advice = "it does not belong to the sketches beside it; sketch the file again";
@@ -219,7 +222,7 @@ fn read_block(mut block: &[u8]) -> Option<Vec<Named>> {
     Some(names)
 }
 
-/// Shows the paths of inputs: one, or how many there are with the first and the last.
+/// Adds the paths of inputs as facts: one path, or the number of them with the first and the last.
 pub fn show_inputs(inspection: &mut Inspection, paths: &[String]) {
     match paths {
         [path] => inspection.fact("input", path),

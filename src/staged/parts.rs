@@ -26,12 +26,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// number they ascend through all inputs.
 const ROW: usize = 8;
 
-/// The number of a row.
+/// A document's id as a number, which ascends through all inputs that are read together.
 fn row_of(DocId { shard, row }: DocId) -> u64 {
     u64::from(shard) << 32 | u64::from(row)
 }
 
-/// The number of the first row of the input of such a number.
+/// The number of row 0 of the input that the row of this number is in.
 fn first_row(row: u64) -> u64 {
     row >> 32 << 32
 }
@@ -54,26 +54,27 @@ struct SketchWorker<'a> {
     languages: Languages,
 }
 
-/// The rules by which input files are sketched, and the memory for them.
+/// Reads input files and sketches their documents: the rules for it, the memory, and the disk beyond it.
 pub struct InputReading<'a> {
     /// The settings of the sketches.
     pub settings: &'a Settings,
-    /// True if documents have scores.
+    /// True if a field of scores is read, for the column of scores.
     pub scored: bool,
-    /// Lines that are left out.
+    /// Lines that are left out of documents before they are sketched.
     pub boilerplate: Option<&'a Boilerplate>,
-    /// Room for documents.
+    /// The memory of each thread for documents.
     pub rooms: &'a Rooms,
-    /// Where the rest goes.
+    /// The folder for documents that do not fit into memory.
     pub scratch: &'a Scratch,
 }
 
 impl<'a> InputReading<'a> {
-    /// Reads files and makes the sketches of their documents. `progress` hears of stored bytes as they are read.
+    /// Reads files and makes the sketches of their documents. `progress` is called with numbers of stored bytes as they
+    /// are read.
     ///
     /// # Errors
-    /// For settings whose sketches no file can have, if what does not fit in memory cannot be put on disk, or if a
-    /// store has not given all bytes of an object.
+    /// For settings whose sketches no file can have, or if a record is too long for the memory. If a file on disk
+    /// cannot be written, or a store has not given all bytes of an object.
     pub fn read(
         &self,
         inputs: &[Input],
@@ -165,7 +166,7 @@ fn too_long(rooms: &Rooms, input: &Input, record: u64, (least, takes): (String, 
     Error::parameter("memory", printed_bytes(rooms.memory()), expected)
 }
 
-/// The error of a record that is not read to its end, so that nobody knows how much it takes.
+/// The error of a record that is too long for the memory, and was not read to its end.
 pub fn not_read(rooms: &Rooms, input: &Input, TooLong { record, bytes }: TooLong) -> Error {
     let takes = format!("more than {}", printed_bytes(bytes * IN_MEMORY));
     too_long(rooms, input, record, ("more".to_owned(), takes))
@@ -221,7 +222,7 @@ impl SketchWorker<'_> {
     }
 }
 
-/// The documents of input files, as threads have read them.
+/// The documents of input files with their sketches, as threads have read them: not in order yet.
 pub struct Parts<'a> {
     /// The layout of their columns.
     pub layout: BodyLayout,
@@ -229,11 +230,11 @@ pub struct Parts<'a> {
     streams: Vec<SpilledBytes<'a>>,
     /// Bytes of their texts.
     pub text_bytes: u64,
-    /// Bytes of the longest record.
+    /// Bytes of the longest record, reckoned by the memory that it takes.
     pub longest: u64,
-    /// Hashes of their features, where these are kept.
+    /// Number of the hashes of their features; 0 unless containment decides.
     pub hashes: u64,
-    /// The outcome of reading each file.
+    /// The outcome of reading each input, in their order.
     pub files: Vec<FileReading>,
     /// Documents by the first language that their record names.
     pub languages: Languages,
@@ -243,17 +244,18 @@ pub struct Parts<'a> {
 pub struct InOrder<'a> {
     /// The columns of a file of sketches.
     pub columns: SpilledColumns<'a>,
-    /// Places in the files where records that are no documents come before one that is: its place among the documents,
-    /// and how many records are none.
+    /// For each gap, where records that are no documents come before a document: the place of that document among all
+    /// (8 bytes), and the number of the records (4 bytes).
     pub gaps: SpilledBytes<'a>,
-    /// The hashes of the features of one document after the other.
+    /// The hashes of the features of one document after the other, 4 bytes each.
     pub hashes: SpilledBytes<'a>,
     /// The number of documents of each input.
     pub of_inputs: Vec<u64>,
 }
 
 impl<'a> Parts<'a> {
-    /// Puts the documents in the order of the files, and parts them into columns and names; once.
+    /// Puts the documents in the order of the files, and parts them into columns and names. It takes them, so it is
+    /// called once.
     pub fn in_order(&mut self) -> Result<(InOrder<'a>, Names<'a>)> {
         /// Bytes of gaps and of hashes that are held.
         const HELD: u64 = 1 << 16;

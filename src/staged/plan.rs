@@ -1,4 +1,4 @@
-//! A plan for a job of so many documents: stages, hours, memory and disk, from rates that were measured.
+//! A plan for a run over a number of documents: its stages, hours, memory and disk, from rates that are measured now.
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::cluster;
@@ -23,11 +23,12 @@ use std::sync::{Mutex, PoisonError};
 /// A job to be planned.
 #[derive(Clone, Debug)]
 pub struct PlanJob {
-    /// Files of documents like those of the job; without them, names and texts are taken to be as long as usual.
+    /// Files of documents like those of the job, whose names and texts are measured. Without them, these are taken to
+    /// be as long as those of Common Crawl.
     pub inputs: Vec<PathBuf>,
     /// The options of reading.
     pub options: ReadOptions,
-    /// Documents; without them, those of the inputs.
+    /// Number of documents; `None` for the estimate of those of the inputs.
     pub documents: Option<u64>,
     /// Bytes of memory that may be taken; `None` for a share of what the machine has.
     pub memory: Option<u64>,
@@ -44,52 +45,52 @@ pub struct PlanJob {
 pub struct JobPlan {
     /// Documents.
     pub documents: u64,
-    /// Bytes of a document's id and URL.
+    /// Bytes of a document's id and URL, on average.
     pub name_bytes: f64,
-    /// Bytes of a document's text.
+    /// Bytes of a document's text, on average.
     pub text_bytes: f64,
-    /// True if these are those of files; else they are as usual.
+    /// True if the bytes of names and texts are measured on inputs, and false if they are taken to be as usual.
     pub sampled: bool,
     /// Bytes of memory that may be taken.
     pub memory: u64,
-    /// Bytes of disk that may be taken.
+    /// Bytes of disk that may be taken; `None` for no limit.
     pub disk: Option<u64>,
-    /// Threads that hours are counted for.
+    /// The number of threads that the hours are for.
     pub threads: u64,
-    /// Bytes that a run in memory takes.
+    /// Bytes of memory that a run in memory takes.
     pub held_bytes: u64,
-    /// True if it goes on disk: the memory was named, or is not much more than a run in memory takes.
+    /// True if it goes on disk: the memory was named, or a run in memory takes more than a quarter of it.
     pub on_disk: bool,
-    /// The least memory that will do on disk.
+    /// The least bytes of memory for a run on disk.
     pub least_memory: u64,
-    /// The disk that it takes.
+    /// The bytes of disk that a run on disk takes.
     pub disk_bytes: Disk,
-    /// All of that at once, at most.
+    /// The most bytes that are on disk at once; 0 for a run in memory.
     pub most_disk_bytes: u64,
-    /// Its stages.
+    /// The stages in order; a run in memory is one stage.
     pub stages: Vec<StagePlan>,
     /// Processor seconds of all stages.
     pub cpu_seconds: f64,
-    /// The resource that does not suffice, in words.
+    /// The resource that does not suffice, in words; `None` if all do.
     pub too_little: Option<String>,
     /// The rates that were measured on this machine.
     pub rates: Rates,
 }
 
-/// A stage of a job.
+/// The plan of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StagePlan {
     /// Its name.
     pub name: String,
-    /// The files that it reads.
+    /// The kind of files that it reads: `input`, `sketches` or `pairs`.
     pub reads: String,
-    /// The number of passes.
+    /// The number of times that it reads them.
     pub passes: u64,
     /// Bytes that it reads: of text, or of its own files.
     pub read_bytes: f64,
     /// Processor seconds.
     pub cpu_seconds: f64,
-    /// Hours, if all threads share the work.
+    /// Hours on the clock, if all threads share the work.
     pub hours: f64,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -97,25 +98,25 @@ pub struct StagePlan {
     pub disk_bytes: f64,
 }
 
-/// Processor seconds, measured by stages over documents made up for it.
+/// Processor seconds for a unit of work, which are measured by running all stages over generated documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Documents that were made up.
+    /// Documents that were generated.
     pub documents: u64,
-    /// To sketch a byte of text.
+    /// Seconds to sketch a byte of text.
     pub sketch: f64,
-    /// To join a document.
+    /// Seconds to join a document.
     pub join: f64,
-    /// To compare a document with one that is sampled.
+    /// Seconds to compare a document with one that is sampled.
     pub recall_estimate: f64,
-    /// To cluster a document, the recall estimate aside.
+    /// Seconds to cluster a document, without the recall estimate.
     pub cluster: f64,
-    /// To copy or pass over a byte of text.
+    /// Seconds of the last stage for a byte of text, which is copied or passed over.
     pub apply: f64,
 }
 
-/// Says what a job will take. The rates are measured, in a second or two; shares of documents that are near others are
-/// assumed.
+/// Says what time, memory and disk a job will take. The rates are measured, which takes a second or two; shares of
+/// documents that are near others are assumed.
 ///
 /// # Errors
 /// If no number of documents is known, the settings cannot go on disk, or inputs or a temporary folder cannot be used.

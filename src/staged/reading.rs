@@ -1,4 +1,5 @@
-//! The outcome of reading input files, which a run on disk keeps beside their sketches.
+//! The outcome of reading input files, which a run on disk keeps beside their sketches. A later run that resumes
+//! reports it without reading the files.
 
 use super::names::show_inputs;
 use super::parts::Parts;
@@ -12,32 +13,32 @@ use std::path::{Path, PathBuf};
 /// The outcome of reading input files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Read {
-    /// Of each file.
+    /// The outcome of each file, in their order.
     pub files: Vec<FileReading>,
-    /// Documents of all of them by language.
+    /// The number of documents of all files by language.
     pub languages: Languages,
 }
 
 impl Read {
-    /// The outcome of reading these files.
+    /// The outcome of reading the files of these parts.
     pub fn of(parts: &Parts<'_>) -> Self {
         Self { files: parts.files.clone(), languages: parts.languages.clone() }
     }
 }
 
-/// Where what reading inputs came to is kept, by where its sketches are.
+/// The path at which the outcome of reading is kept, beside the file of sketches at `sketches`.
 pub fn reading_of(sketches: &Path) -> PathBuf {
     sketches.with_extension("reading")
 }
 
-/// Keeps what reading input files came to.
+/// Writes the outcome of reading the inputs of the file of sketches at `sketches`.
 pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
     let path = reading_of(sketches);
     let bytes = serde_json::to_vec(read).map_err(|error| Error::io(&path, error.into()))?;
     format::write(&path, READING, &(), &[&bytes])
 }
 
-/// The outcome of reading input files.
+/// Reads the outcome that [`write_reading`] wrote for the same file of sketches.
 pub fn read_reading(sketches: &Path) -> Result<Read> {
     of_reading(&reading_of(sketches))
 }
@@ -47,7 +48,7 @@ fn of_reading(path: &Path) -> Result<Read> {
     serde_json::from_slice(&bytes).map_err(|error| Error::io(path, error.into()))
 }
 
-/// Checks the note of reading a file for [`inspect`](crate::inspect).
+/// Checks a kept outcome of reading for [`inspect`](crate::inspect).
 pub fn check_reading(path: &Path) -> Result<Inspection> {
     let Read { files, languages } = of_reading(path)?;
     let mut inspection = Inspection::of(READING.name);

@@ -1,4 +1,5 @@
-//! The records that stages sort: numbers with the greatest byte first, so that their bytes are in their order.
+//! The records of files of edges, pairs and assignments, which stages sort. Numbers have the greatest byte first, so
+//! that records in order of their bytes are in order of their numbers.
 
 use simflip_core::buckets;
 use simflip_core::id::Id;
@@ -8,34 +9,37 @@ pub const DOCUMENT: usize = 5;
 /// The most documents of a run.
 pub const MOST_DOCUMENTS: u64 = 1 << 40;
 
-/// A document's number as a record has it.
+/// A document's number as a record has it, in [`DOCUMENT`] bytes.
 pub fn document_bytes(document: u64) -> [u8; DOCUMENT] {
     let [_, _, _, a, b, c, d, e] = document.to_be_bytes();
     [a, b, c, d, e]
 }
 
-/// The number of five bytes.
+/// The document's number in the first [`DOCUMENT`] bytes.
 pub fn document_of(bytes: &[u8]) -> u64 {
     bytes[..DOCUMENT].iter().fold(0, |document, &byte| document << 8 | u64::from(byte))
 }
 
-/// Two documents that belong together: later document 5, earlier document 5, distance 2, which also tells whether the
-/// pair is only listed, similarity 4.
+/// Two documents that are near. In files of edges they are ranks: a document, and a leader that it may be removed for.
+/// In files of pairs, which results list, they are document numbers.
+///
+/// The record has 16 bytes: later document 5, earlier document 5, distance 2, which also says if the pair is only
+/// listed, similarity 4.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// The greater number.
+    /// The document of the greater rank or number.
     pub later: u64,
-    /// The lesser number.
+    /// The document of the lesser rank or number.
     pub earlier: u64,
-    /// Hamming distance of their hashes; none for copies of a text.
+    /// Hamming distance of their SimHashes; `None` for exact duplicates.
     pub distance: Option<u32>,
-    /// Similarity by verification's measure.
+    /// Similarity by verification's measure, 0 to 1.
     pub similarity: f32,
-    /// False for a pair that is only listed, and that no document is removed by.
+    /// False for a pair that is only listed: no document is removed for it.
     pub decides: bool,
 }
 
-/// Added to the distance of a pair that is only listed.
+/// The bit that is set in the distance of a pair that is only listed.
 const LISTED: u16 = 1 << 15;
 /// A mark in place of the distance, for an edge between exact duplicates.
 const COPY: u16 = u16::MAX;
@@ -70,7 +74,7 @@ impl Edge {
     }
 }
 
-/// Takes the ranks of an edge, its places in keep order, for documents.
+/// The record of an edge, with ranks in place of document numbers.
 impl From<buckets::Edge> for Edge {
     fn from(edge: buckets::Edge) -> Self {
         let [later, earlier] = [edge.document, edge.leader].map(|rank| u64::from(rank.number()));
@@ -79,25 +83,26 @@ impl From<buckets::Edge> for Edge {
     }
 }
 
-/// The assignment of a document in a cluster: document 5 bytes, kept document 5, number of the cluster 5, documents in
-/// it 5, similarity with the kept document 4. The similarity also says if the document is kept besides.
+/// The assignment of a document that is in a cluster. The record has 24 bytes: document 5, representative 5, cluster 5,
+/// size 5, similarity 4, which also says if the document is kept besides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assignment {
-    /// The document.
+    /// The number of the document.
     pub document: u64,
-    /// The document that stays; itself, if it does.
+    /// The number of the kept document that it is removed for; its own, if it is kept.
     pub representative: u64,
-    /// The cluster, counted in order of first documents.
+    /// The number of its cluster: clusters are counted from 0 in the order of their first documents.
     pub cluster: u64,
-    /// Documents in it.
+    /// Number of documents in the cluster, itself included.
     pub size: u64,
-    /// The similarity with the document that stays, where the two were compared.
+    /// The similarity of a removed document with its representative, 0 to 1. `None` for a kept document, and where the
+    /// two were not compared.
     pub similarity: Option<f32>,
-    /// True if it stays itself, beside the document that others of the cluster go for.
+    /// True if it is kept, and the others of the cluster are removed for another document.
     pub also_kept: bool,
 }
 
-/// A number that is none, for the similarity of what stays beside.
+/// A NaN in place of the similarity, for a document that is kept besides.
 const ALSO_KEPT: u32 = 0x7fc0_0001;
 
 impl Assignment {

@@ -1,4 +1,5 @@
-//! The first stage: a file of sketches and one of names for each input file, or for several small ones together.
+//! The first stage: a file of sketches and one of names for each input file, or for several small ones together. The
+//! inputs of a file of sketches are a *bundle*.
 
 use super::estimate::{Rooms, read_ahead};
 use super::parts::{InputReading, Parts};
@@ -31,24 +32,25 @@ use std::sync::Arc;
 /// The inputs to sketch, and the folder for the sketches.
 #[derive(Clone, Debug, Default)]
 pub struct SketchJob {
-    /// Files and folders.
+    /// Files and folders of documents.
     pub inputs: Vec<PathBuf>,
     /// The options of reading.
     pub options: ReadOptions,
-    /// The folder for files of sketches; it is made if it is not there.
+    /// The folder for the files of the stage; it is made if it is not there.
     pub out: PathBuf,
-    /// True if sketches that do not fit are made again, of other settings or of a file that has changed; and if all of
-    /// each file of sketches is read, for corruption that its length does not tell.
+    /// True to make sketches again that are of other settings or of a file that has changed; without it they are an
+    /// error. With it, all of each file of sketches is read, for corruption that its length does not show.
     pub force: bool,
-    /// Memory that documents may take; what does not fit goes to disk. `None` for a share of what there is.
+    /// Bytes of memory that the stage keeps to; documents that do not fit go to disk. `None` for a share of what the
+    /// machine has, which long records may exceed.
     pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
-    /// The part of the files that is sketched.
+    /// The part of the bundles that is sketched.
     pub shard: Shard,
     /// The settings that decide the result.
     pub settings: Settings,
-    /// Lines that are left out of documents.
+    /// Lines that are left out of documents before they are sketched.
     pub boilerplate: Option<Arc<Boilerplate>>,
 }
 
@@ -59,7 +61,8 @@ impl SketchJob {
     }
 }
 
-/// A part of many, counted from 1: `17/1000`.
+/// One of several parts of a stage, each of which may run on a machine of its own. `17/1000` is part 17 of 1,000,
+/// counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     number: u64,
@@ -74,7 +77,7 @@ impl Default for Shard {
 }
 
 impl Shard {
-    /// True if what stands at a place of a list belongs to it: each one in `of`.
+    /// True if the item at a place of a list, counted from 0, belongs to this part. It has every `of`th item.
     pub fn has(self, place: usize) -> bool {
         place as u64 % self.of == self.number - 1
     }
@@ -99,16 +102,16 @@ impl FromStr for Shard {
     }
 }
 
-/// The outcome of the stage.
+/// The outcome of the stage, in numbers of this part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sketched {
-    /// Input files of this part.
+    /// Input files that have sketches now.
     pub files: u64,
     /// Of these, files whose sketches were there already.
     pub there: u64,
     /// Documents of all of them.
     pub documents: u64,
-    /// Corrupt sections met in them.
+    /// Corrupt sections in them, and files that cannot be opened.
     pub corrupt: u64,
 }
 
@@ -199,8 +202,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
 /// Stored bytes of small inputs that are sketched together, at most.
 const BUNDLE: u64 = 8 << 20;
 
-/// The inputs by files of sketches: a large one has its own, and small ones that stand side by side share one. A job
-/// has some sixteen at least, so that threads and shards have work. Which inputs share one depends on all inputs.
+/// Cuts inputs into bundles: a large one has its own, and small ones that stand side by side share one. A job has some
+/// sixteen at least, so that threads and shards have work. Which inputs share one depends on all inputs.
 pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     let all: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let (most, mut bytes) = (BUNDLE.min(all / 16), inputs.first().map_or(0, Input::stored_bytes));
@@ -213,12 +216,12 @@ pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     inputs.chunk_by(is_with_the_last).collect()
 }
 
-/// The path of the sketches of some inputs.
+/// The path of the sketches of a bundle.
 fn path_of(out: &Path, bundle: &[Input]) -> PathBuf {
     out.join(format!("{}.{}", sketches::stem_of(&bundle[0].known_by()), sketches::EXTENSION))
 }
 
-/// Takes away sketches of these inputs that were bundled in another way, as there were others then.
+/// Removes sketches of these inputs that an earlier run, with other inputs beside them, bundled in another way.
 fn take_regrouped_away(out: &Path, inputs: &[Input], bundles: &[&[Input]]) -> Result<()> {
     let wanted: HashSet<PathBuf> = bundles.iter().map(|bundle| path_of(out, bundle)).collect();
     let known: HashSet<String> =
@@ -235,7 +238,7 @@ fn take_regrouped_away(out: &Path, inputs: &[Input], bundles: &[&[Input]]) -> Re
     Ok(())
 }
 
-/// Tells of files in folders that cannot be opened, and are left out.
+/// Reports inputs that cannot be opened, and are left out.
 pub(super) fn report_broken(broken: &[&Input], progress: &dyn Progress) {
     for input in broken {
         let error = input.cannot_open().unwrap_or_default();
@@ -243,19 +246,19 @@ pub(super) fn report_broken(broken: &[&Input], progress: &dyn Progress) {
     }
 }
 
-/// The outcome for the inputs of a file of sketches.
+/// The outcome for a bundle.
 struct Made {
     /// Inputs whose sketches were there.
     there: u64,
     documents: u64,
     corrupt: u64,
-    /// The outcome of reading them, if they were read now, or that was kept.
+    /// The outcome of reading them, now or by an earlier run that kept it; `None` if that did not.
     read: Option<Read>,
 }
 
-/// Sketches these files, with so much memory for the documents of each thread, passing over what is there already, and
-/// tells what reading them came to, in their order, which is kept beside their sketches. One that cannot be opened
-/// counts as corrupt, and has no sketches.
+/// Sketches these inputs for a whole run, with the memory `rooms` for documents; passes over what is there already.
+/// Gives the outcome of reading each of them, in their order, which is also kept beside their sketches. An input that
+/// cannot be opened counts as corrupt, and has no sketches.
 pub(super) fn sketch_files(
     job: &SketchJob,
     inputs: &[Input],
@@ -290,13 +293,13 @@ pub(super) fn sketch_files(
     Ok(read)
 }
 
-/// Sketches files, each into one of its own, and small ones together.
+/// Sketches bundles, each into a file of its own.
 struct Sketching<'a> {
     job: &'a SketchJob,
     rules: ReadingRules,
     options: ReadOptions,
     rooms: &'a Rooms,
-    /// True if what reading came to is kept beside sketches.
+    /// True if the outcome of reading is kept beside sketches.
     keeps_reading: bool,
     progress: &'a dyn Progress,
 }
@@ -323,7 +326,7 @@ impl<'a> Sketching<'a> {
         bundles.par_iter().map(|bundle| self.sketch_bundle(bundle)).collect()
     }
 
-    /// Reads inputs, and keeps what their sketches take.
+    /// Reads inputs and sketches their documents.
     fn read<'s>(&'s self, inputs: &[Input], scratch: &'s Scratch) -> Result<Parts<'s>> {
         let Self { job, options, rooms, progress, .. } = self;
         let scored = options.fields.score.is_some();
@@ -377,8 +380,8 @@ impl<'a> Sketching<'a> {
         Ok(Made { there: 0, documents, corrupt, read: Some(read) })
     }
 
-    /// The file of sketches that is there, if it is what this run would make; none if it is corrupt, or of other inputs
-    /// beside some of these, which were bundled in another way.
+    /// The file of sketches that is there, if it is the one that this run would make. `None` if it is corrupt, or was
+    /// bundled in another way, of other inputs beside some of these.
     fn fitting(&self, path: &Path, marks: &[InputMark]) -> Result<Option<SketchFile>> {
         let opened = match SketchFile::open(path) {
             // A file that does not even begin as sketches is not ours to replace.

@@ -1,4 +1,5 @@
-//! Files of sketches, and all those of a folder together.
+//! Files of sketches, and all those of a folder together. A file has the documents of one input, or of several small
+//! ones, in *columns* ([`BodyLayout`]): the values of all documents one behind the other, for each kind of value.
 
 use super::estimate::{is_long, sketched_bytes};
 use super::grouping::Grouping;
@@ -42,20 +43,20 @@ pub struct SketchHeader {
     pub reading: ReadingRules,
     /// The files that were read, in order: one, or small ones together.
     pub inputs: Vec<SketchedInput>,
-    /// Their documents.
+    /// Number of documents of all inputs.
     pub documents: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
-    /// Bytes of the longest record, if they are more than buffers have anyway.
+    /// Bytes of the longest record; `None` unless it is so long that threads need more memory for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<u64>,
-    /// Corrupt sections met.
+    /// Number of corrupt sections in the inputs.
     pub corrupt: u64,
-    /// Places in the inputs where records come that turned out to be no documents. The last of the body has each of
-    /// them: the place of the document behind (8 bytes) and the number of records (4).
+    /// Number of gaps: places in the inputs where records come that turned out to be no documents. Behind the columns,
+    /// the body has for each of them the place of the next document (8 bytes) and the number of records (4).
     gaps: u64,
-    /// Hashes of features, 4 bytes each, at the end of the body: those of one document after the other, as many as it
-    /// has features. None unless containment decides.
+    /// Number of hashes of features, 4 bytes each, at the end of the body. Each document has as many as it has
+    /// features. 0 unless containment decides.
     #[serde(default, skip_serializing_if = "is_zero")]
     hashes: u64,
 }
@@ -79,7 +80,7 @@ fn is_zero(number: &u64) -> bool {
 /// Bytes of a gap.
 const GAP: u64 = 12;
 
-/// The rules that decide which documents a file has.
+/// The rules of reading that decide which documents a file of sketches has, and their texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadingRules {
     /// Names of JSON fields and Parquet columns.
@@ -97,15 +98,15 @@ pub struct ReadingRules {
 /// An input file in a file of sketches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SketchedInput {
-    /// The file.
+    /// The real path of the file, its length, and a hash that shows if it has changed.
     #[serde(flatten)]
     pub mark: InputMark,
-    /// Its documents.
+    /// Number of its documents.
     pub documents: u64,
 }
 
-/// The name of the files of an input file, without an ending: its own name without its endings, and a hash of its real
-/// path.
+/// The name of the files that stages make for an input file, without an ending: the input's name without its endings,
+/// and a hash of `path`, its real path.
 pub fn stem_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
@@ -116,7 +117,8 @@ pub fn stem_of(path: &Path) -> String {
 }
 
 impl Parts<'_> {
-    /// Writes the sketches of the documents of some input files.
+    /// Writes the sketches of these documents to a file at `path`. `in_order` is what [`in_order`](Self::in_order)
+    /// gave, and `marks` are those of the inputs in their order.
     pub fn write_sketches(
         &self,
         in_order: InOrder<'_>,
@@ -148,12 +150,12 @@ impl Parts<'_> {
     }
 }
 
-/// A file of sketches.
+/// A file of sketches that is opened: its header is read, and its columns stay on disk.
 #[derive(Clone, Debug)]
 pub struct SketchFile {
     /// The header.
     pub header: SketchHeader,
-    /// Its columns.
+    /// The layout of its columns.
     pub layout: BodyLayout,
     body: Body,
 }
@@ -205,17 +207,18 @@ impl SketchFile {
         self.body.path()
     }
 
-    /// The path of the names of its documents.
+    /// The path of the file of names beside it.
     pub fn names_path(&self) -> PathBuf {
         self.path().with_extension("names")
     }
 
-    /// The names and places of its documents, checked.
+    /// The names and places of its documents in order, as [`each_name`](Self::each_name) reads them.
     pub fn names(&self) -> Result<Vec<Named>> {
         self.each_name()?.collect()
     }
 
-    /// The names one after the other, with a few in memory at a time.
+    /// The names, rows and places of its documents one after the other, with a few in memory at a time. The file of
+    /// names is checked before.
     pub fn each_name(&self) -> Result<impl Iterator<Item = Result<Named>>> {
         let names = names::each(&self.names_path(), &self.header.paths(), self.header.documents)?;
         let (mut run, mut runs) = (RowRun::default(), self.each_run()?.peekable());
@@ -261,17 +264,17 @@ impl SketchFile {
         }))
     }
 
-    /// The places of documents among the records of their inputs that may be documents.
+    /// The rows of its documents: their places among the records of their inputs that may be documents.
     pub fn rows(&self) -> Result<DocumentRows> {
         Ok(DocumentRows { runs: self.each_run()?.collect::<Result<_>>()? })
     }
 
-    /// Compares its checksum.
+    /// Reads all of the file and compares its checksum.
     pub fn check(&self) -> Result<()> {
         self.body.check()
     }
 
-    /// Opens it for reading columns.
+    /// Opens the file for reading columns.
     pub fn reader(&self) -> Result<Columns> {
         let hashes = self.layout.documents * self.layout.width() + self.header.gaps * GAP;
         Ok(Columns { layout: self.layout, hashes, reader: self.body.reader()?, bytes: Vec::new() })
@@ -294,21 +297,22 @@ impl RowRun {
     }
 }
 
-/// The places of the documents of a file of sketches among the records of their inputs that may be documents.
+/// The rows of the documents of a file of sketches: their places among the records of their inputs that may be
+/// documents.
 #[derive(Clone, Debug)]
 pub struct DocumentRows {
     runs: Vec<RowRun>,
 }
 
 impl DocumentRows {
-    /// The place of a document.
+    /// The row of the document at this place in the file of sketches; both count from 0.
     pub fn of(&self, document: u64) -> u64 {
         let behind = self.runs.partition_point(|run| run.document <= document);
         behind.checked_sub(1).map_or(document, |last| self.runs[last].row_of(document))
     }
 }
 
-/// Reads columns of a file of sketches.
+/// A reader of the columns of a file of sketches.
 pub struct Columns {
     layout: BodyLayout,
     /// Where hashes of features begin.
@@ -318,7 +322,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The bytes of a column for `count` documents from `from` on, into `bytes`.
+    /// Reads the bytes of a column for `count` documents, and puts them in place of those in `bytes`. `from` is the
+    /// place of the first document in the file.
     pub fn read(&mut self, column: Column, from: u64, count: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let (start, width) = self.layout.place(column);
         bytes.resize(count * width, 0);
@@ -326,7 +331,8 @@ impl Columns {
         self.reader.fill(bytes)
     }
 
-    /// Hashes of features, by their places among all of the file.
+    /// Reads hashes of features, and puts them in place of those in `hashes`. `places` counts all hashes of the file,
+    /// those of one document behind those of the other.
     pub fn read_hashes(&mut self, places: Range<u64>, hashes: &mut Vec<u32>) -> Result<()> {
         self.bytes.resize((places.end - places.start) as usize * 4, 0);
         self.reader.seek(self.hashes + places.start * 4)?;
@@ -337,26 +343,27 @@ impl Columns {
     }
 }
 
-/// Documents of which columns are read at once.
+/// The number of documents whose columns are read at once.
 pub const CHUNK: u64 = 1 << 12;
 
 /// All files of sketches of a folder, in order of the paths of their first inputs. Behind them are those of a
-/// reference set, if new documents are compared with one. Documents are numbered through all files, as in results.
+/// reference set, if new documents are compared with one. Documents are numbered from 0 through all files.
 #[derive(Debug)]
 pub struct Folder {
-    /// The folder.
+    /// The folder of the files of new documents.
     pub path: PathBuf,
     /// The files.
     pub files: Vec<SketchFile>,
-    /// The first so many files are of new documents.
+    /// The number of files of new documents, which come first.
     pub new_files: usize,
     /// The number of each file's first document, and the number of all documents.
     pub starts: Vec<u64>,
     /// The inputs of all files, in order.
     pub inputs: Vec<FolderInput>,
-    /// The settings of all of them.
+    /// The settings, which are the same in all files.
     pub settings: Settings,
-    /// A name for what is in the files.
+    /// A hash of the inputs and the checksums of all files. Files that follow from these sketches have it in their
+    /// headers.
     pub id: String,
 }
 
@@ -365,9 +372,9 @@ pub struct Folder {
 pub struct FolderInput {
     /// The input file.
     pub mark: InputMark,
-    /// The place of the file of sketches.
+    /// The place in [`Folder::files`] of the file that has its sketches.
     pub file: usize,
-    /// The numbers of its documents.
+    /// The numbers of its documents in the folder.
     pub documents: Range<u64>,
 }
 
@@ -377,7 +384,10 @@ impl Folder {
         Self::open_against(folder, &[])
     }
 
-    /// Opens the sketches of a folder, and those of folders of reference documents.
+    /// Opens the sketches of a folder, and those of reference documents in the folders `old`.
+    ///
+    /// # Errors
+    /// If a folder has none, a file cannot be read, files are of different settings, or an input was sketched twice.
     pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
         let mut of_reference = Vec::new();
         for old in old {
@@ -430,8 +440,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// These sketches with another threshold, which gives them another id, so that what is joined with it has a place
-    /// of its own.
+    /// These sketches with the threshold of verification that a join is to use. Another one than that of the files
+    /// gives them another id, so that what is joined by it has a folder of its own.
     pub fn with_threshold(mut self, threshold: f64) -> Self {
         let verification = self.settings.verification.with_threshold(threshold);
         if verification != self.settings.verification {
@@ -461,7 +471,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Bytes of memory of what is known of its files.
+    /// Bytes of memory that the headers of all files take.
     pub fn files_bytes(&self) -> u64 {
         sketched_bytes(self.files.len(), self.inputs.len())
     }
@@ -471,7 +481,7 @@ impl Folder {
         self.starts[self.files.len()]
     }
 
-    /// Number of new documents, and of the first reference document.
+    /// Number of new documents, which is the number of the first reference document.
     pub fn new_documents(&self) -> u64 {
         self.starts[self.new_files]
     }
@@ -486,13 +496,14 @@ impl Folder {
         document >= self.new_documents()
     }
 
-    /// Hands over the columns of all files in pieces: the number of the first document, its place in the file, and
-    /// how many there are.
+    /// Goes through all documents in pieces of up to [`CHUNK`], each of one file. `each` gets a reader of its columns,
+    /// the number of the first document, its place in the file, and how many documents there are.
     pub fn scan(&self, each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>) -> Result<()> {
         self.scan_of(0..self.documents(), each)
     }
 
-    /// Scans as [`scan`](Self::scan) does, but only the pieces that have some of these documents.
+    /// Scans as [`scan`](Self::scan) does, but only the pieces that have some of these documents. Pieces at the ends
+    /// may have others, too.
     pub fn scan_of(
         &self,
         documents: Range<u64>,
@@ -513,18 +524,18 @@ impl Folder {
         Ok(())
     }
 
-    /// The file that a document is in, and its place there.
+    /// The place in [`files`](Self::files) of the file that a document is in, and the document's place in that file.
     pub fn place(&self, document: u64) -> (usize, u64) {
         let file = self.starts.partition_point(|&start| start <= document) - 1;
         (file, document - self.starts[file])
     }
 
-    /// The place of the input that a document is of.
+    /// The place in [`inputs`](Self::inputs) of the input that a document is of.
     pub fn input_of(&self, document: u64) -> usize {
         self.inputs.partition_point(|input| input.documents.start <= document) - 1
     }
 
-    /// The inputs of new documents, each with its place.
+    /// The inputs of new documents, each with its place in [`inputs`](Self::inputs).
     pub fn new_inputs(&self) -> impl Iterator<Item = (usize, &FolderInput)> {
         self.inputs.iter().enumerate().filter(|(_, input)| input.file < self.new_files)
     }

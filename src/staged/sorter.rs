@@ -1,5 +1,5 @@
-//! Records in order of their bytes, more than memory holds: sorted in memory as far as they fit, and otherwise in
-//! runs on disk that are merged.
+//! Sorts records by their bytes, more than memory holds. They are sorted in memory if they fit, and otherwise in
+//! *runs*: sorted files on disk that are merged.
 
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 const MOST_RUNS: usize = 128;
 /// Bytes that are read of a run at once.
 const RUN_BUFFER: usize = 1 << 16;
-/// The least that is sorted in memory at once.
+/// The least bytes of memory of a sorter.
 pub const LEAST_MEMORY: u64 = 1 << 20;
 
-/// The memory of a merge.
+/// Bytes of memory of a merge of as many runs as are merged at once.
 pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 
-/// The length of a record, as it stands before it.
+/// The length of a record, which stands before it in a run. A record of 4 GiB or more is an error.
 pub fn length_of(record: &[u8]) -> Result<u32> {
     u32::try_from(record.len()).map_err(|_| {
         Error::parameter("record", format!("of {} bytes", record.len()), "one of less than 4 GiB")
@@ -30,7 +30,7 @@ pub fn length_of(record: &[u8]) -> Result<u32> {
 /// Records that are held.
 #[derive(Default)]
 struct HeldRecords {
-    /// The first eight bytes of each, which mostly decide, where it begins, and its length.
+    /// Of each record its first eight bytes, which mostly decide, where it begins, and its length.
     places: Vec<(u64, usize, u32)>,
     bytes: Vec<u8>,
 }
@@ -57,7 +57,8 @@ impl HeldRecords {
     }
 }
 
-/// Sorts records: all of one length, or of any lengths where none is the beginning of another.
+/// Sorts records: all of one length, or of any lengths where none is the beginning of another. Records that are equal
+/// in all bytes come out once.
 pub struct Sorter {
     held: HeldRecords,
     /// Bytes that may be held.
@@ -70,15 +71,15 @@ pub struct Sorter {
 }
 
 impl Sorter {
-    /// A sorter that holds about `memory` bytes and puts what is more into files of `folder`, named after
-    /// `name`. Records that are equal in all bytes come out once.
+    /// A sorter that holds about `memory` bytes, and puts the rest into files in `folder` whose names begin with
+    /// `name`. Sorters of one folder need names of their own.
     pub fn new(memory: u64, folder: &Path, name: &'static str) -> Self {
         // What grows is held twice for a moment.
         let (held, room) = (HeldRecords::default(), memory.max(LEAST_MEMORY) as usize / 2);
         Self { held, room, folder: folder.to_path_buf(), name, runs: Vec::new(), made: 0 }
     }
 
-    /// Adds a record.
+    /// Adds a record, in any order.
     pub fn push(&mut self, record: &[u8]) -> Result<()> {
         if self.held.bytes.len() + size_of_val(&self.held.places[..]) >= self.room {
             self.spill()?;
@@ -188,7 +189,7 @@ impl SortedRun {
     }
 }
 
-/// Reads as many bytes; false at the end of the source.
+/// Fills `bytes` from `source`; false if the source is at its end.
 fn fill(bytes: &mut [u8], source: &mut dyn Read, path: &Path) -> Result<bool> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -224,10 +225,10 @@ impl PartialEq for SortedRun {
 
 impl Eq for SortedRun {}
 
-/// A run to merge, and its path for messages.
+/// Records to merge, which ascend, and the path of their file for messages.
 pub type MergeSource = (PathBuf, Box<dyn Read + Send>);
 
-/// Merges lists of records that ascend.
+/// The records of several sources, merged: they ascend, and equal ones come once.
 pub struct Merge {
     heap: BinaryHeap<SortedRun>,
     last: Vec<u8>,
@@ -235,14 +236,14 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Merges what these sources hold, each ascending, of `width` bytes a record; the paths are for messages.
+    /// Merges sources whose records have `width` bytes.
     pub fn of(width: usize, sources: Vec<MergeSource>) -> Result<Self> {
         let run =
             |(path, list)| SortedRun { path, record: vec![0; width], source: RecordSource::Fixed(list) };
         Self::of_runs(sources.into_iter().map(run).collect())
     }
 
-    /// Merges as [`of`](Self::of) does, but records of any lengths, each behind its length in four bytes.
+    /// Merges sources whose records have any lengths, each behind its length in four bytes, the least byte first.
     pub fn of_any_length(sources: Vec<MergeSource>) -> Result<Self> {
         let run = |(path, list)| SortedRun { path, record: Vec::new(), source: RecordSource::Behind(list) };
         Self::of_runs(sources.into_iter().map(run).collect())
@@ -258,7 +259,7 @@ impl Merge {
         Ok(Self { heap, last: Vec::new(), begun: false })
     }
 
-    /// The next record; equal ones come once.
+    /// The next record; `None` behind the last one.
     pub fn next(&mut self) -> Result<Option<&[u8]>> {
         loop {
             let Some(mut first) = self.heap.peek_mut() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Bytes and columns that are gathered for a file, and go to disk where they outgrow memory.
+//! Bytes and columns that are gathered for a file, and go to files of a scratch folder where they outgrow memory.
 
 use super::layout::BodyLayout;
 use super::workplace;
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::NamedTempFile;
 
-/// A folder for what does not fit in memory, which is made when something does not.
+/// A folder for what does not fit into memory. It is made when it is needed, and dropping it removes it.
 pub struct Scratch {
     place: PathBuf,
     folder: Mutex<Option<Unfinished>>,
 }
 
 impl Scratch {
-    /// Makes a scratch folder beside what is made at `place`.
+    /// A scratch folder for the file that is made at `place`, beside that; it is not made yet.
     pub fn beside(place: &Path) -> Self {
         Self { place: place.to_path_buf(), folder: Mutex::default() }
     }
 
-    /// The place beside which it is.
+    /// The path of the file that it is for.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// The file that is open, or else a new one in it, to write and to read, which goes when nobody holds it any more.
+    /// The file that is open, or else a new one in the folder, to write and to read. Dropping it removes it.
     fn file<'f>(&self, open: &'f mut Option<NamedTempFile>) -> Result<&'f mut NamedTempFile> {
         if let Some(file) = open {
             return Ok(file);
@@ -66,7 +66,7 @@ impl<'a> SpilledBytes<'a> {
         self.spilled + self.held.len() as u64
     }
 
-    /// Adds bytes. Those in memory go to disk if there are `room` of them.
+    /// Adds bytes behind the others. Those in memory go to disk if there are `room` of them or more.
     pub fn push(&mut self, bytes: &[u8], room: u64) -> Result<()> {
         self.held.extend_from_slice(bytes);
         if (self.held.len() as u64) < room {
@@ -79,7 +79,8 @@ impl<'a> SpilledBytes<'a> {
         Ok(())
     }
 
-    /// Where some are on disk, puts the others there as well: what comes of them takes their memory.
+    /// If some bytes are on disk, puts the others there as well, which frees their memory. It is called behind the
+    /// last.
     pub fn end(&mut self) -> Result<()> {
         if self.on_disk.is_some() {
             self.push(&[], 0)?;
@@ -98,8 +99,8 @@ impl<'a> SpilledBytes<'a> {
     }
 }
 
-/// The columns of a known number of documents, which come document by document: in memory if they are short, and
-/// otherwise in one file on disk.
+/// The columns of a known number of documents, which come document by document. They are in memory if they are short,
+/// and otherwise in one file on disk.
 pub struct SpilledColumns<'a> {
     scratch: &'a Scratch,
     on_disk: Option<NamedTempFile>,
@@ -119,7 +120,7 @@ impl<'a> SpilledColumns<'a> {
     /// Bytes of a column that are held.
     const HELD: usize = 1 << 16;
 
-    /// No documents yet.
+    /// Columns of this layout, with no documents yet.
     pub fn new(layout: &BodyLayout, scratch: &'a Scratch) -> Self {
         let column = |column| {
             let (place, width) = layout.place(column);
@@ -128,7 +129,8 @@ impl<'a> SpilledColumns<'a> {
         Self { scratch, on_disk: None, columns: layout.columns().map(column).collect() }
     }
 
-    /// Takes what the next document has in all columns from the beginning of some bytes; none if they are too few.
+    /// Adds the next document, whose values in all columns are the first of `bytes`, and gives the bytes behind them.
+    /// `None` if there are too few.
     pub fn push<'b>(&mut self, mut bytes: &'b [u8]) -> Result<Option<&'b [u8]>> {
         for column in &mut self.columns {
             let Some((of_column, rest)) = bytes.split_at_checked(column.width) else { return Ok(None) };
@@ -141,7 +143,7 @@ impl<'a> SpilledColumns<'a> {
         Ok(Some(bytes))
     }
 
-    /// Reads all rows, one behind the other.
+    /// Reads all columns, one behind the other, each with the values of all documents.
     pub fn reader(mut self) -> Result<Box<dyn Read + Send>> {
         if self.on_disk.is_none() {
             let held: Vec<u8> = self.columns.into_iter().flat_map(|column| column.held).collect();

@@ -1,5 +1,5 @@
-//! The sketches of a folder, as [`buckets`](simflip_core::buckets) joins them: band hashes are read band by band, and
-//! the sketches of the documents that share some are held in memory, as many as it has room for.
+//! The sketches of a folder, as [`buckets`](simflip_core::buckets) joins them. Band hashes are read band by band. The
+//! sketches of the documents that share some are held in memory, as many as it has room for.
 
 use super::Budget;
 use super::keep_order::Order;
@@ -21,13 +21,13 @@ use simflip_core::sketch::Hashed;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Bytes of memory for each document that joining and clustering take, whatever else there is room for.
+/// Bytes of memory for each document that joining and clustering take in any case.
 pub fn held(settings: &Settings) -> u64 {
     // Where containment decides, numbers of features as well.
     if settings.keeps_feature_hashes() { 44 } else { 40 }
 }
 
-/// Checks that settings are those of documents whose sketches say all that a join looks at.
+/// Checks that a join on disk can work by these settings: it needs nothing of documents but files of sketches.
 ///
 /// # Errors
 /// [`Error::Core`] if they are not.
@@ -54,10 +54,11 @@ pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Err(Error::parameter("verify", settings.verification.name(), expected))
 }
 
-/// Exact duplicates.
+/// The exact duplicates of a folder. Of the documents of a text, the *best* is the first in keep order, and the others
+/// are its *copies*. Only the best one is compared with other texts.
 #[derive(Debug, Default)]
 pub struct ExactDuplicates {
-    /// Each with the best document of its text, ascending.
+    /// Each copy, and the best document of its text, ascending.
     best: Vec<(Rank, Rank)>,
     /// Documents whose sketches are looked at under another rank than their own. Of copies without the boilerplate of
     /// different groups the one with the most features is compared, in the place of the best one, as in memory.
@@ -65,7 +66,7 @@ pub struct ExactDuplicates {
 }
 
 impl ExactDuplicates {
-    /// The exact duplicates in a folder, by digests of the texts.
+    /// The exact duplicates of a folder, by digests of the texts. `advance` is called with numbers of documents.
     pub fn of(folder: &Folder, order: &Order, advance: &dyn Fn(u64)) -> Result<Self> {
         let digests = |bytes: &[u8]| -> Vec<[u64; 2]> {
             bytes
@@ -127,30 +128,30 @@ impl ExactDuplicates {
         swapped.copied().unwrap_or_else(|| order.rank(document))
     }
 
-    /// All exact duplicates, each with the best document of its text.
+    /// All copies, each with the best document of its text behind it.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, Rank)> {
         self.best.iter().copied()
     }
 
-    /// The best document of a text, of one of its copies.
+    /// The best document of the text of a copy; `None` for a document that is not a copy.
     pub fn best(&self, copy: Rank) -> Option<Rank> {
         self.best.binary_search_by_key(&copy, |&(copy, _)| copy).ok().map(|at| self.best[at].1)
     }
 
-    /// All exact duplicates, each behind the best document of its text, ascending.
+    /// All copies, each behind the best document of its text, ascending.
     pub fn by_text(&self) -> Vec<(Rank, Rank)> {
         let mut by_text: Vec<(Rank, Rank)> = self.iter().map(|(copy, best)| (best, copy)).collect();
         by_text.sort_unstable();
         by_text
     }
 
-    /// The number of them that are no reference documents.
+    /// The number of copies that are new documents, where the first `reference` ranks are reference documents.
     pub fn of_new(&self, reference: u32) -> u64 {
         (self.best.len() - self.best.partition_point(|&(copy, _)| copy.number() < reference)) as u64
     }
 }
 
-/// The sketches of a folder.
+/// The sketches of a folder on disk, of which a join loads some at a time. It knows documents by their ranks.
 pub struct SketchStore<'a> {
     folder: &'a Folder,
     order: &'a Order,
@@ -194,12 +195,13 @@ impl<'a> SketchStore<'a> {
         self.copies.rank(document, self.order)
     }
 
-    /// Documents that are compared with others.
+    /// The number of documents that are compared with others: all but copies and those with too few features.
     pub fn compared(&self) -> u64 {
         self.compared.count()
     }
 
-    /// Samples some of the documents that are compared, and tells from how many.
+    /// Samples some of the documents that are compared and that `is_sampled` names. Gives them, and the number of
+    /// documents that they are sampled from.
     fn sample(&self, is_sampled: &dyn Fn(Rank) -> bool) -> Result<(Vec<Rank>, u64)> {
         let (mut bytes, mut lengths) = (0, Vec::new());
         self.folder.scan(|columns, document, from, count| {
@@ -228,7 +230,8 @@ impl<'a> SketchStore<'a> {
         Ok(sampler.finish())
     }
 
-    /// Estimates the recall: some documents are sampled, and compared with all others.
+    /// Estimates the recall: some new documents are sampled, and compared with all others. The first `reference` ranks
+    /// are those of reference documents. `None` for SimHashes, without a threshold, and if no document can be sampled.
     pub fn estimate(
         &self,
         rule: &Rule,
@@ -279,7 +282,7 @@ impl<'a> SketchStore<'a> {
         Ok(Some(sample.estimate([sampled_from, others], Some(threshold), Some(assignments.removed()))))
     }
 
-    /// Loads the sketches of some documents, all of them among some documents.
+    /// Loads the sketches of the documents with these ranks, all of whose numbers are in `documents`.
     fn load_of(&self, ranks: &Bits, documents: Range<u64>) -> Result<Loaded> {
         let layout = self.folder.files[0].layout;
         let (count, bands) = (ranks.count() as usize, self.bands());
@@ -348,7 +351,7 @@ impl<'a> SketchStore<'a> {
     }
 }
 
-/// Sketches that are in memory.
+/// Sketches that are in memory, by the ranks of their documents.
 pub struct Loaded {
     subset: Subset,
     words: usize,
@@ -450,10 +453,10 @@ impl Store for SketchStore<'_> {
     }
 }
 
-/// Hashes of the features of documents, in memory.
+/// Hashes of the features of documents, in memory, by the ranks of the documents.
 pub struct HeldLists {
     subset: Subset,
-    /// Where the hashes of each are, and its SimHash.
+    /// Where the hashes of each document begin and end, and its SimHash.
     places: Vec<(usize, usize, u64)>,
     hashes: Vec<u32>,
 }
@@ -470,8 +473,9 @@ impl FeatureHashes for HeldLists {
 }
 
 impl SketchStore<'_> {
-    /// Hands over, piece by piece, the documents of which `is_wanted`: the number of the first row of the piece in its
-    /// file, and of each row the rank and where its hashes begin and end among those of the file.
+    /// Calls `each` with the compared documents that `is_wanted` names, in pieces of one file. It gets the columns of
+    /// the file and the place of the piece there. Of each document it gets the rank, where its hashes begin and end
+    /// among those of the file, and its place in the piece.
     fn scan_lists(
         &self,
         is_wanted: &dyn Fn(Rank) -> bool,

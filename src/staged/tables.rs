@@ -1,5 +1,5 @@
-//! The documents of stages, as tables and the report have them, from their records: in the same order and with the same
-//! names as those of a run in memory. A bounded part of them is in memory.
+//! Documents, pairs and clusters of stages for tables and the report, from records on disk. They are in the same order
+//! and have the same names as those of a run in memory. A bounded part of them is in memory.
 
 use super::Budget;
 use super::cluster::{assignments_of, of_document};
@@ -25,40 +25,40 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A folder of sketches whose documents are clustered, with all that results call them.
+/// A folder of sketches whose documents are clustered, with all that tables need. It is a [`Listing`].
 pub struct Tables<'a> {
     pub folder: &'a Folder,
     pub settings: &'a Settings,
-    /// All pairs that are listed.
+    /// The body of the file of pairs.
     pub pairs: &'a Body,
     pub assignments: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
     pub budget: Budget,
-    /// Where what does not fit into memory goes.
+    /// The folder for what does not fit into memory.
     pub work: &'a Path,
 }
 
-/// The counts of all documents.
+/// Counts over all documents, for the report.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentCounts {
-    /// Of each input, the documents that stay.
+    /// Of each of [`Folder::inputs`], the number of kept documents; 0 for reference inputs.
     pub kept: Vec<u64>,
-    /// Documents with too few features.
+    /// New documents with too few features to be compared.
     pub few: u64,
-    /// Bytes of the texts that go.
+    /// Bytes of the texts of removed documents.
     pub removed_text_bytes: u64,
-    /// The losses of hosts, and of the values of the field that groups documents.
+    /// The numbers of documents, and of removed ones, of hosts, and of the values of the field that groups documents.
     pub origins: Vec<Sources>,
     /// The boilerplate that was left out, if some was.
     pub boilerplate: Option<BoilerplateReport>,
 }
 
-/// The document of a number, as results in memory have it; there are at most 2³² of them.
+/// The document of a number, as results in memory have it; a join has fewer than 2³² of them.
 fn document_numbered(number: u64) -> Document {
     Document::new(number as u32)
 }
 
-/// A record of a pair, as results in memory have it.
+/// The pair of a record, as results in memory have it.
 fn pair_of(record: &[u8]) -> Pair {
     let Edge { later, earlier, distance, similarity, .. } = Edge::of(record);
     let kind = if distance.is_some() { PairKind::Near } else { PairKind::Exact };
@@ -66,7 +66,7 @@ fn pair_of(record: &[u8]) -> Pair {
     Pair { a, b, distance: distance.unwrap_or(0), similarity, kind }
 }
 
-/// A record of a document of a cluster, as results in memory have it.
+/// The document of a record of a cluster with its assignment, as results in memory have them.
 fn assignment_of(record: Assignment) -> (Document, DocumentAssignment) {
     let Assignment { document, representative, cluster, size, similarity, .. } = record;
     let assignment = DocumentAssignment {
@@ -129,7 +129,7 @@ impl Tables<'_> {
         Ok(each(Merge::of(Edge::WIDTH, vec![source(self.pairs)?])?, pair_of))
     }
 
-    /// Reads some documents, to be shown or named.
+    /// The names, places and digests of some documents, which the report shows.
     pub fn shown(&self, documents: &BTreeSet<Document>) -> Result<BTreeMap<Document, ShownDocument>> {
         let mut bytes = Vec::new();
         let shown = documents.iter().map(|&document| {
@@ -141,7 +141,8 @@ impl Tables<'_> {
         shown.collect()
     }
 
-    /// Counts all new documents, and the boilerplate of reference documents as well, where such is left out.
+    /// Counts all new documents. Where boilerplate was left out, `left_out` is its report, still without counts; the
+    /// boilerplate of reference documents counts as well.
     pub fn counts(&self, left_out: Option<BoilerplateReport>) -> Result<DocumentCounts> {
         let inputs = &self.folder.inputs;
         let mut counts = DocumentCounts { kept: vec![0; inputs.len()], ..DocumentCounts::default() };
@@ -216,7 +217,7 @@ impl Tables<'_> {
         Ok(counts)
     }
 
-    /// The group that a document is in, if it is in one.
+    /// The name of the group that a document is in; `None` if it is in no group.
     fn group(&self, document: u64, by: &GroupBy) -> Result<Option<String>> {
         let NamedDocument { file, url, .. } = self.named(document_numbered(document))?;
         let group = if by.field().is_some() { self.lookup.borrow_mut().group(document)? } else { None };
@@ -225,12 +226,14 @@ impl Tables<'_> {
     }
 }
 
-/// A record of a document of a group, which sorts it behind those before it in its group.
+/// A record of a document of a group: a hash of the group, the document's number, and `rest`. Sorting brings groups
+/// together, each in order of documents.
 fn of_group(group: &str, document: u64, rest: &[u8]) -> Vec<u8> {
     [&text_digest(group).to_be_bytes()[..], &document_bytes(document), rest].concat()
 }
 
-/// Hands over each group of sorted records: its first document, and what `count` makes of the rest of its records.
+/// Calls `each` for every group of sorted records, with its first document and the sum that `count` made of the rest of
+/// its records.
 fn each_group<T: Default>(
     mut sorted: Merge,
     count: impl Fn(&mut T, &[u8]),
@@ -247,7 +250,7 @@ fn each_group<T: Default>(
     open.map_or(Ok(()), |(_, first, counted)| each(first, counted))
 }
 
-/// The memory that stages and tables take for so many documents, beside what is known of files.
+/// Bytes of memory that tables take for `documents` documents, beside what is known of files.
 pub fn held_of(documents: u64) -> u64 {
     // Three bits of each.
     3 * documents.div_ceil(8)

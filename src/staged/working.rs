@@ -1,8 +1,7 @@
-//! The working folder of a run on disk, in which a run that was ended goes on.
+//! The working folder of a run on disk, in which the same command resumes a run that was interrupted.
 //!
-//! Beside `result` it is `result.stages`, so that the same command finds it again. A mark in it says that it is ours,
-//! and of which job; a lock keeps a second run out. What it holds of another job is taken away; whatever else is in it
-//! stays where it is.
+//! It is beside the results: for `result` it is `result.stages`. A mark in it says that it is ours, and of which job; a
+//! lock keeps a second run out. Files of another job in it are removed. Whatever else is in it stays where it is.
 
 use crate::atomic_write::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::display::printable_path;
@@ -17,9 +16,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
-/// Sketches of new documents, and those of the reference set.
+/// The names of the folders in it of the sketches of new documents, and of those of the reference set.
 pub const FOLDERS: [&str; 2] = ["sketches", "old"];
-/// The boilerplate that was counted.
+/// The name of the file in it of the boilerplate that was counted.
 pub const BOILERPLATE: &str = "boilerplate";
 
 /// The mark of a working folder.
@@ -51,36 +50,36 @@ pub fn working_place(out: &Path) -> PathBuf {
     with(out, WORKING_ENDING)
 }
 
-/// Takes away what killed runs have left beside `out` that nobody can go on with.
+/// Removes what killed runs have left beside `out` and no run can resume.
 pub fn sweep_beside(out: &Path) {
     if let Ok(real) = atomic_write::place_of(out) {
         [working_place(&real), real].iter().for_each(|place| take_leftovers_away(place));
     }
 }
 
-/// The leftover of a run that was ended.
+/// The working folder that an earlier run has left: it was interrupted, or kept its sketches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Its working folder.
+    /// The path of the folder.
     pub path: PathBuf,
-    /// True if this job can go on there.
+    /// True if it is of the same job and input, which can resume there.
     pub is_of_job: bool,
 }
 
-/// The leftover of a run with results at `out`, if one was ended.
+/// The working folder beside the place of results `out`, if an earlier run has left one. `files` are those of `job`.
 pub fn left_beside(out: &Path, job: &Job, files: &Against) -> Result<Option<Left>> {
     let path = working_place(out);
     let Some(mark) = Mark::in_folder(&path) else { return Ok(None) };
     Ok(Some(Left { is_of_job: mark == Mark::of(job, files)?, path }))
 }
 
-/// A working folder that this run alone writes to. Dropped, it stays.
+/// A working folder that is locked, so that this run alone writes to it. Dropping it unlocks it and removes nothing.
 #[derive(Debug)]
 pub struct WorkingFolder {
     path: PathBuf,
     /// The [`fingerprint`] of the job.
     pub fingerprint: String,
-    /// True if an earlier run has left it.
+    /// True if an earlier run of the same job has left files in it.
     pub is_begun: bool,
     lock: File,
 }
@@ -93,7 +92,8 @@ impl Drop for WorkingFolder {
 }
 
 impl WorkingFolder {
-    /// Opens the one of a job whose results appear at `out`, or makes it.
+    /// Opens and locks the working folder of a job whose results appear at `out`, or makes it. Files of another job in
+    /// it are removed.
     ///
     /// # Errors
     /// If another run works there, something else is in its place, or it cannot be written.
@@ -141,7 +141,8 @@ impl WorkingFolder {
         &self.path
     }
 
-    /// Takes it away, for there is nothing more to go on with. Something in it that is not ours stays, and is reported.
+    /// Removes the folder, as the results are there. Something in it that is not ours stays; its path is given back, and
+    /// `None` if there is no such thing.
     pub fn remove(self) -> Result<Option<PathBuf>> {
         keep(None);
         let io = |error| Error::io(&self.path, error);
@@ -162,7 +163,7 @@ impl WorkingFolder {
     }
 }
 
-/// The lock of a working folder; none if another run has it.
+/// The lock of a working folder; `None` if another run has it.
 fn locked(folder: &Path) -> Result<Option<File>> {
     let path = folder.join(LOCK);
     let io = |error| Error::io(&path, error);
@@ -198,7 +199,8 @@ fn is_open_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// All files and folders in a working folder, and if each is ours. The files of a folder of ours come before it.
+/// All files and folders in a working folder, each with true if it is ours. The files of a folder of ours come before
+/// it.
 fn all_in(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
     fn add(folder: &Path, depth: usize, all: &mut Vec<(PathBuf, bool)>) -> Result<()> {
         let io = |error| Error::io(folder, error);
