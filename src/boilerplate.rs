@@ -62,7 +62,7 @@ pub enum GroupBy {
     File,
     /// The documents of the files of a folder.
     Folder,
-    /// All.
+    /// All documents.
     All,
     /// The documents that have the same value in this field of JSONL, or column; one without is in no group.
     Field(String),
@@ -176,7 +176,8 @@ pub(crate) fn folder_name(path: &Path) -> String {
     folder_of(path).display().to_string()
 }
 
-/// The host of a URL: what stands between `://` and the path, without user and port, in lower case.
+/// The host of a URL: what stands between `://` and the path, without user and port, in lower case. `None` if it has
+/// none.
 ///
 /// ```
 /// use simflip::boilerplate::host_of;
@@ -459,7 +460,7 @@ impl BoilerplatePart {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoilerplateShare {
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
     /// Documents of nothing but boilerplate, which are compared whole.
     pub whole_documents: u64,
@@ -496,7 +497,7 @@ impl BoilerplateShare {
 pub struct OwnText {
     /// The text that is compared.
     pub own: String,
-    /// The text that is not: runs of lines, each with the byte of the own text before which it stood.
+    /// The text that is left out: runs of lines, each with the byte of `own` before which it stood.
     pub boilerplate: Vec<(usize, String)>,
 }
 

@@ -38,7 +38,7 @@ pub struct DecontaminateJob {
     pub inputs: Vec<PathBuf>,
     /// Files and folders of items, each file a benchmark.
     pub against: Vec<PathBuf>,
-    /// The options of reading documents.
+    /// The options of reading documents and items.
     pub options: ReadOptions,
     /// The field or column of an item's text; `None` for that of documents.
     pub item_field: Option<String>,

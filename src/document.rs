@@ -8,13 +8,13 @@ use std::ops::Range;
 /// A document's place in the corpus: which input file, and which document of that file.
 ///
 /// Both parts count from 0. `shard` is the position of the file in the *sorted* list of inputs, so ids do not
-/// depend on the order in which files were named or read. `row` counts the documents of that file in file
-/// order. Ordering ids orders documents by file and then by place.
+/// depend on the order in which files were named or read. `row` counts the records of that file that may be
+/// documents, in file order: a corrupt one has a row, too. Ids are in order of files and then of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocId {
     /// Position of the file in the sorted list of inputs.
     pub shard: u32,
-    /// Position of the document among the documents of its file.
+    /// Position of the document among the records of its file that may be documents.
     pub row: u32,
 }
 

@@ -82,13 +82,14 @@ pub(crate) const WORKING_ENDING: &str = ".stages";
 /// The name of the file in a working folder that marks it as one.
 pub(crate) const WORKING_MARK: &str = "simflip.working";
 
-/// True if a folder is the working folder of a run that is at work or was interrupted, by its name and its mark.
+/// True if a folder is the working folder of a run on disk, by its name and its mark. The run is at work, was
+/// interrupted, or has kept its sketches there.
 pub fn is_working_folder(folder: &Path) -> bool {
     is_working_by(folder, || Ok::<_, Infallible>(std::fs::read(folder.join(WORKING_MARK)).ok()))
         .unwrap_or_default()
 }
 
-/// The name of the file that says that a folder holds the kept documents of a run in stages.
+/// The name of the file that marks a folder as one of kept documents that `simflip apply` wrote.
 pub const NOTE: &str = "simflip.note";
 
 /// The name of the report of a folder of results.
@@ -103,7 +104,7 @@ pub enum Results {
     OfStages,
 }
 
-/// The kind of results in a folder; none if it is no folder of results.
+/// The kind of results in a folder; `None` if it is no folder of results.
 pub fn results_of(folder: &Path) -> Option<Results> {
     results_by(|name| Ok::<_, Infallible>(std::fs::read(folder.join(name)).ok())).unwrap_or_default()
 }
@@ -268,7 +269,7 @@ impl Body {
         self.length
     }
 
-    /// True if there is none.
+        /// True if the body has no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

@@ -37,7 +37,7 @@ pub struct Clustered {
     /// Reference documents.
     #[serde(default)]
     pub reference_documents: u64,
-    /// Clusters of two documents or more, one of them new.
+    /// Clusters of two documents or more, with a new one among them.
     pub clusters: u64,
     /// Documents in these clusters, reference documents among them.
     pub in_clusters: u64,
@@ -89,7 +89,7 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
 }
 
-/// Clusters the documents of a folder that is open, on the threads of the pool that it is called in.
+/// Clusters the documents of a folder that is open, unless that was done. It takes the threads of the caller's pool.
 pub(super) fn cluster_folder(
     folder: &Folder,
     grouping: &Grouping,

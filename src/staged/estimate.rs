@@ -26,7 +26,7 @@ pub struct Estimate {
     pub text: f64,
     /// Threads that work on them.
     threads: usize,
-    /// Bytes that are read ahead from stores.
+    /// Bytes of memory that readers of the files hold.
     read_ahead: u64,
     /// Number of files.
     files: u64,

@@ -14,7 +14,7 @@ use std::path::{Component, PathBuf};
 pub struct Grouping {
     /// The linkage: star or connected.
     pub linkage: Linkage,
-    /// The order by which the document of a cluster that is kept is chosen.
+    /// The rule that says which document of a cluster is kept.
     #[serde(default, skip_serializing_if = "is_first")]
     pub keep: Keep,
     /// The number of documents of a cluster that are kept.

@@ -65,7 +65,7 @@ pub struct Joined {
     pub documents: u64,
     /// Reference documents.
     pub reference_documents: u64,
-    /// New documents whose text stands in a better document, or in a reference document.
+    /// New documents whose text an earlier document in keep order has.
     pub exact_duplicates: u64,
     /// Bands of this shard.
     pub bands: u64,
@@ -80,7 +80,7 @@ pub struct Joined {
 /// The header of a file of edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct EdgesHeader {
-    /// The sketches.
+    /// The id of the sketches.
     sketches: String,
     settings: Settings,
     grouping: Grouping,

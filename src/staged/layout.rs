@@ -34,7 +34,7 @@ pub enum Column {
     Hashes,
     /// 8 for each word: the bits that are compared; of a SimHash the weight behind each of its bits, a byte each.
     Bits,
-    /// 4: keys of the band of this number, counted from 0.
+    /// 4: the band hashes, or keys, of the band of this number, counted from 0.
     Keys(usize),
     /// 8, if a field of scores was named: scores, negative infinity for a document that has no number there.
     Scores,

@@ -3,7 +3,7 @@
 //! ```text
 //! input files ─sketch──► sketches/NAME.sketches, NAME.names   one of each for an input file
 //!             ─join────► sketches/joined-ID/…                 edges, by bands
-//!             ─cluster─► sketches/joined-ID/LINKAGE.assignments     one file
+//!             ─cluster─► sketches/joined-ID/NAME.assignments, NAME.pairs   one of each
 //!             ─apply───► kept/…                               for an input file, kept documents and a list of others
 //! ```
 //!

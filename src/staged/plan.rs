@@ -43,7 +43,7 @@ pub struct PlanJob {
 /// The plan of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobPlan {
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
     /// Bytes of a document's id and URL, on average.
     pub name_bytes: f64,
@@ -86,13 +86,13 @@ pub struct StagePlan {
     pub reads: String,
     /// The number of times that it reads them.
     pub passes: u64,
-    /// Bytes that it reads: of text, or of its own files.
+    /// Bytes that it reads, in all passes: of texts, or of files that earlier stages wrote.
     pub read_bytes: f64,
     /// Processor seconds.
     pub cpu_seconds: f64,
     /// Hours on the clock, if all threads share the work.
     pub hours: f64,
-    /// Bytes of memory.
+    /// Bytes of memory that it is expected to take.
     pub memory_bytes: u64,
     /// Bytes that it leaves on disk.
     pub disk_bytes: f64,

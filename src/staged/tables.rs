@@ -31,8 +31,10 @@ pub struct Tables<'a> {
     pub settings: &'a Settings,
     /// The body of the file of pairs.
     pub pairs: &'a Body,
+    /// The body of the file of assignments.
     pub assignments: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
+    /// Bytes to sort in.
     pub budget: Budget,
     /// The folder for what does not fit into memory.
     pub work: &'a Path,

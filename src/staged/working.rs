@@ -141,8 +141,8 @@ impl WorkingFolder {
         &self.path
     }
 
-    /// Removes the folder, as the results are there. Something in it that is not ours stays; its path is given back, and
-    /// `None` if there is no such thing.
+    /// Removes the folder, as the results are there. Something in it that is not ours stays; its path is given back,
+    /// and `None` if there is no such thing.
     pub fn remove(self) -> Result<Option<PathBuf>> {
         keep(None);
         let io = |error| Error::io(&self.path, error);
