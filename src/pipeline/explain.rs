@@ -1,5 +1,5 @@
-//! Why two documents are near-duplicates or not: every figure behind the outcome is made here;
-//! [`explanation`] has the words.
+//! Why two documents, `a` and `b`, are near-duplicates or not by each method. The figures are computed here;
+//! [`explanation`] has the words. In arrays of two, `a` comes first; a *side* is the place in them, 0 or 1.
 //!
 //! [`explanation`]: crate::report::explanation
 
@@ -42,11 +42,12 @@ use std::path::Path;
 /// Features that are named for a bit.
 const NAMED: usize = 4;
 
-/// Explains a pair by the methods' settings; those of the job count for nothing. With inputs, `a` and `b` are
-/// ids, URLs, or numbers of documents there; without, they are files of plain text.
+/// Explains why `a` and `b` are near-duplicates or not, by the settings of `methods`; those of the job are ignored. If
+/// the job has inputs, `a` and `b` are ids, URLs, or numbers of documents there, counted from 0. If it has none, they
+/// are paths of files of plain text.
 ///
 /// # Errors
-/// If the corpus or a file cannot be read, a setting has no meaning, or a document is not there or there twice.
+/// If the corpus or a file cannot be read, a setting has no meaning, or no document or several have a name.
 pub fn explain(
     job: &Job,
     methods: &Methods,
@@ -136,8 +137,8 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     Ok(explanation)
 }
 
-/// For either document of a pair the kept one that a run with these settings removes it for, if that is not the other.
-/// The input is read once more, for its sketches.
+/// For either document of a pair, the kept one that a run with `settings` removes it for. It is none if the document is
+/// kept, or removed for the other of the pair. The input is read once more, for its sketches.
 fn removed_for_others(
     job: &Job,
     settings: &Settings,
@@ -157,7 +158,7 @@ fn removed_for_others(
     Ok(pair.map(|document| kept_for(document).filter(|kept| !pair.contains(kept))))
 }
 
-/// Two files of plain text, each a document.
+/// Explains two files of plain text, each a document.
 fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanation> {
     let mut texts = Vec::with_capacity(2);
     for path in paths {
@@ -179,11 +180,12 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
     explain_texts(job.frequencies.as_deref(), methods, paths, [&texts[0], &texts[1]])
 }
 
-/// Explains a pair of texts by the methods' settings; `names` are what they are called, `known` is a file of
-/// document frequencies to weigh them by.
+/// Explains why two texts are near-duplicates or not, by the settings of `methods`. `names` are their ids in the
+/// explanation. `known` is a file of document frequencies that weigh features; `None` takes all features as equally
+/// rare.
 ///
 /// # Errors
-/// If the file cannot be read or does not fit, or a setting has no meaning.
+/// If that file cannot be read or is of other features, or a setting has no meaning.
 pub fn explain_texts(
     known: Option<&Path>,
     methods: &Methods,
@@ -227,7 +229,7 @@ pub fn explain_texts(
     })
 }
 
-/// Probes that two files are given to meet.
+/// Probes after which the search for one of two files from the other gives up.
 const MOST_PROBES: u32 = 1 << 18;
 
 /// A document as it is compared.
@@ -236,16 +238,16 @@ struct ComparedDocument<'a> {
     url: String,
     /// The text without its boilerplate, or the beginning of it.
     text: &'a str,
-    /// The boilerplate.
+    /// The boilerplate: runs of lines, each with the byte of `text` before which it stood.
     boilerplate: &'a [(usize, String)],
-    /// True if that is all of the document.
+    /// True if `text` and `boilerplate` are all of the document.
     is_whole: bool,
     facts: Facts,
     /// Features with their numbers of occurrences, by hash.
     counts: Vec<(u64, u32)>,
 }
 
-/// A side with what was made of its features, as measures see it.
+/// A document by the figures that measures of similarity compare.
 #[derive(Clone, Copy)]
 struct Weighed<'a> {
     digest: u128,
@@ -281,7 +283,8 @@ impl Shows for &Weighed<'_> {
     }
 }
 
-/// Everything but the search.
+/// Makes the explanation of two documents. `trace` gets their SimHashes and says at which probe PSM finds each from the
+/// other; all else is computed here. `weights_from` says in words where the weights of features come from.
 fn explanation(
     methods: &Methods,
     sides: [ComparedDocument<'_>; 2],
@@ -393,7 +396,7 @@ fn explanation(
     })
 }
 
-/// The document of this id, URL or number.
+/// The document with this id or URL; if none has it, the document with this number, counted from 0.
 fn find(read: &ReadDocuments, name: &str) -> Result<Document> {
     let named = |&document: &Document| read.url(document) == Some(name) || read.id_of(document) == name;
     let by_name: Vec<Document> = Document::all(read.len()).filter(named).collect();
@@ -414,7 +417,7 @@ fn find(read: &ReadDocuments, name: &str) -> Result<Document> {
     }
 }
 
-/// The words behind feature hashes.
+/// For hashes of the texts' features, the words or characters that these are made of.
 fn feature_names(extraction: Extraction, texts: [&str; 2]) -> HashMap<u64, String> {
     let (mut extractor, mut tokenizer) = (FeatureExtractor::new(extraction), Tokenizer::default());
     let mut names = HashMap::new();
@@ -487,7 +490,7 @@ fn differing_bits(
     bits
 }
 
-/// The common positions of two signatures, and the probability of a shared band.
+/// The numbers of equal bands and equal positions of two signatures; none if the settings use no bands.
 fn banded(minhash: &Settings, [a, b]: &[Vec<u32>; 2]) -> Result<Option<Banded>> {
     let Generator::Bands { similarity, shape } = minhash.generator else { return Ok(None) };
     let positions = a.len();

@@ -1,15 +1,15 @@
-//! The borderline pairs of a result.
+//! The pairs of a result that are nearest to its threshold.
 
 use crate::error::Result;
 use crate::report::model::{PairKind, Report};
 use crate::tables;
 use std::path::Path;
 
-/// The pairs of different texts that a result lists, the least similar first: the rows of its pairs.csv, at most
-/// `most`, ties as they are listed.
+/// The least similar pairs of different texts in the pairs.csv of a result, at most `most`, least similar first. Each
+/// is a similarity with the ids of the two documents. Equal similarities stay in the order of the table.
 ///
 /// # Errors
-/// If the table cannot be read.
+/// If `result` has no report, or its table cannot be read.
 pub fn least_similar(result: &Path, most: usize) -> Result<Vec<(f64, [String; 2])>> {
     Report::of_result(result)?;
     let mut reader = tables::PairsReader::open(&result.join("pairs.csv"))?;

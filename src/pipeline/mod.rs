@@ -1,4 +1,8 @@
 //! The path from files to a folder of results: reading, the core's run, and the report on it.
+//!
+//! A [`Job`] names inputs, settings and outputs. [`dedup()`] runs it in memory; `staged` runs it on disk. Documents of
+//! [`Job::inputs`] are *new*: they are kept or removed. Documents of [`Job::against`] are reference documents. In every
+//! list, new files stand before reference files, and new documents before reference documents.
 
 mod calibrate;
 mod compare;
@@ -68,24 +72,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The outputs of [`dedup()`] beside the report.
+/// The outputs of [`dedup()`] beside the report: a field is true if its output is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writes {
     /// `pairs.csv` and `clusters.csv`.
     pub pairs: bool,
-    /// The documents that stay, in the format of the input.
+    /// The kept documents, in the format of the input.
     pub kept: bool,
-    /// `removed.csv`: the documents that can go, each with the document that stays for it.
+    /// `removed.csv`: the removed documents, each with the kept document that it is removed for.
     pub removed: bool,
-    /// `documents.csv`: all documents.
+    /// `documents.csv`: all new documents, kept and removed.
     pub documents: bool,
-    /// `documents.jsonl`: the same, an object a line.
+    /// `documents.jsonl`: the rows of `documents.csv`, a JSON object a line.
     pub documents_jsonl: bool,
-    /// `documents.parquet`: the same in columns.
+    /// `documents.parquet`: the rows of `documents.csv`, in columns.
     pub documents_parquet: bool,
 }
 
-/// The documents that stay, pairs and clusters.
+/// The kept documents, pairs and clusters are written, and nothing else.
 impl Default for Writes {
     fn default() -> Self {
         Self {
@@ -99,43 +103,44 @@ impl Default for Writes {
     }
 }
 
-/// A run of `dedup`: its inputs, its settings and its outputs.
+/// The order for a run of `dedup`: its inputs, its settings and its outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Files and folders; `-` is standard input.
+    /// Files and folders of the new documents; `-` is standard input.
     pub inputs: Vec<PathBuf>,
     /// Files, folders and earlier results whose documents are the reference set: see
-    /// [`Context::against`](simflip_core::dedup::Context::against). Of a result, the documents that it kept.
+    /// [`Context::against`](simflip_core::dedup::Context::against). Of an earlier result, these are the documents that
+    /// it kept. Empty for a run without a reference set.
     pub against: Vec<PathBuf>,
-    /// Names of the JSONL fields and Parquet columns.
+    /// Names of the JSONL fields and Parquet columns that hold a document's text, id, URL and language.
     pub fields: JsonlFields,
     /// The longest document that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_document: Option<usize>,
-    /// The rules for odd input.
+    /// The rules for odd input, such as bytes that are not UTF-8.
     pub rules: ReadRules,
-    /// The folder to make.
+    /// The folder of results to make.
     pub out: PathBuf,
-    /// True if a folder of that name is replaced.
+    /// True if an earlier result at `out`, or at `upload`, is replaced; without, the run is refused.
     pub force: bool,
     /// The address in an object store to which the folder is copied once it is whole; see [`Upload`].
     pub upload: Option<PathBuf>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
-    /// Document frequencies to use instead of the corpus's own.
+    /// A file of document frequencies that weigh features; `None`: the run counts those of its own documents.
     pub frequencies: Option<PathBuf>,
-    /// Where to save the document frequencies.
+    /// The file to which the run saves the document frequencies.
     pub save_frequencies: Option<PathBuf>,
-    /// Which boilerplate is left out, see [`crate::boilerplate`].
+    /// The boilerplate that is left out of documents, see [`crate::boilerplate`].
     pub ignored: Ignored,
-    /// Where to save the boilerplate.
+    /// The file to which the run saves that boilerplate.
     pub save_boilerplate: Option<PathBuf>,
     /// The outputs beside the report.
     pub writes: Writes,
     /// In how many files the kept documents are written.
     pub kept_files: KeptFiles,
-    /// The largest share that may be removed, 0 to 1, of the new documents and of those of a file, folder or host that
-    /// has [20 or more](crate::report::model::Sources::LEAST); if more would be, nothing is written. `None` for any
-    /// share.
+    /// The largest share, 0 to 1, of the new documents that may be removed. It also holds for each file, folder, host
+    /// and grouping value with [20 documents or more](crate::report::model::Sources::LEAST). If more would be removed,
+    /// nothing is written. `None` for any share.
     pub max_removed: Option<f64>,
     /// The settings that decide the result.
     pub settings: Settings,
@@ -149,7 +154,7 @@ pub struct Job {
     /// True if [`staged::dedup`](crate::staged::dedup()) runs on disk and leaves its sketches beside `out`, for
     /// [`staged::rethreshold`](crate::staged::rethreshold). [`dedup()`] has none to leave.
     pub keep_sketches: bool,
-    /// The memory that the run is expected to take, for the report.
+    /// The memory that the run is expected to take, for the report; `None` if nobody estimated it.
     pub expected: Option<MemoryReport>,
 }
 
@@ -159,14 +164,14 @@ pub enum Ignored {
     /// None.
     #[default]
     None,
-    /// The boilerplate of the input's own groups.
+    /// The boilerplate that the run counts itself, in these groups of its documents.
     Counted(GroupBy),
     /// The boilerplate in a file, which an earlier run has saved.
     OfFile(PathBuf),
 }
 
 impl Ignored {
-    /// The file, if there is one.
+    /// The file of [`Ignored::OfFile`].
     pub fn file(&self) -> Option<&PathBuf> {
         match self {
             Self::OfFile(path) => Some(path),
@@ -176,12 +181,14 @@ impl Ignored {
 }
 
 impl Job {
-    /// Runs `work` with this job's number of threads.
+    /// Runs `work` on a pool of this job's number of threads.
     pub(crate) fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
         with_threads(self.threads, work)
     }
 
-    /// The options of reading. Within [`Job::with_threads`].
+    /// The options by which the job's inputs are read. They take the number of threads of the current pool, so this is
+    /// to be called within [`Job::with_threads`]. A field that groups documents is among them for
+    /// [`Ignored::Counted`] alone; for a file of boilerplate, [`grouped`] adds it.
     pub(crate) fn read_options(&self) -> ReadOptions {
         let score = self.settings.keep.score_field().map(str::to_owned);
         let fields = JsonlFields { score, ..self.fields.clone() };
@@ -196,7 +203,7 @@ impl Job {
     }
 }
 
-/// Options by which documents are read with the field that groups them, if one does.
+/// `options` that also read the field by which `by` groups documents, if it groups them by a field.
 pub(crate) fn grouped(mut options: ReadOptions, by: Option<&GroupBy>) -> ReadOptions {
     if let Some(field) = by.and_then(GroupBy::field) {
         options.fields.group = Some(field.to_owned());
@@ -204,14 +211,15 @@ pub(crate) fn grouped(mut options: ReadOptions, by: Option<&GroupBy>) -> ReadOpt
     options
 }
 
-/// Runs `work` with a number of threads, 0 for as many as the machine has.
+/// Runs `work` on a pool of so many threads, 0 for as many as the machine has. Fails if they cannot be started.
 pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
     Ok(corpus::pool(threads)?.install(work))
 }
 
-/// Reads the job's input, or files of it that were found before. Gives the document frequencies as well, if a file of
-/// them is named and `settings`, one of those that the documents are for, weigh features by them; and the boilerplate
-/// that was left out. What would be lost by writing the results is refused before.
+/// Reads the job's documents, from `files` if its files were found before. Keeps of each document `keeping`, or, with
+/// `None`, what `settings` need. Also gives the document frequencies of a file, if the job names one and `settings`
+/// weigh features by it; and the boilerplate that was left out. Refuses, before it reads, a job whose outputs would
+/// replace one of its inputs.
 fn read_files(
     job: &Job,
     settings: &Settings,
@@ -265,7 +273,8 @@ fn read_files(
     Ok((read, loaded, boilerplate))
 }
 
-/// The files that a job saves beside its results, each with its option, its kind and what may be in its place.
+/// The files that a job saves beside its results. Each has its option, its path, its format, and the name in words of
+/// an earlier file that it may replace.
 fn saved(job: &Job) -> impl Iterator<Item = (&'static str, &PathBuf, Kind, &'static str)> {
     let (frequencies, boilerplate) =
         ("an earlier file of document frequencies", "an earlier file of boilerplate");
@@ -277,7 +286,8 @@ fn saved(job: &Job) -> impl Iterator<Item = (&'static str, &PathBuf, Kind, &'sta
     .filter_map(|(option, path, kind, what)| Some((option, path.as_ref()?, kind, what)))
 }
 
-/// Refuses a place for what the job saves that has something else, and results in place of a table that it reads.
+/// Refuses a job that saves document frequencies or boilerplate in place of any other file than an earlier one of that
+/// kind. Also refuses one whose results would replace a folder with a table that it reads or saves.
 pub(crate) fn check_saved(job: &Job) -> Result<()> {
     for (option, path, kind, what) in saved(job) {
         check_file(option, path, what, |path| format::is_of_kind(path, kind))?;
@@ -286,13 +296,14 @@ pub(crate) fn check_saved(job: &Job) -> Result<()> {
     output::spare(&job.out, tables.map(PathBuf::as_path))
 }
 
-/// Refuses results, and files to be saved, in place of inputs.
+/// Refuses a job whose results would replace a folder that holds one of `inputs`, or that saves a file in place of one.
 pub(crate) fn spare_inputs(job: &Job, inputs: &[Input]) -> Result<()> {
     output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
     saved(job).try_for_each(|(option, path, ..)| output::spare_inputs(option, path, inputs))
 }
 
-/// Tells at once what was odd in files, of which so many are new.
+/// Reports what was odd in the files that were read, and checks that they have documents. The first `new_files` of them
+/// are new, and the others are of the reference set.
 ///
 /// # Errors
 /// If there is no new document, or no document in the files of the reference set.
@@ -309,21 +320,25 @@ pub(crate) fn check_documents(read: &[FileReading], new_files: usize, progress: 
     Ok(())
 }
 
-/// New files and those of the reference set.
+/// The files of a job as they were found on disk or in a store: new files, and reference files if there are any.
 #[derive(Clone, Debug)]
 pub(crate) struct Against {
-    /// The new ones, then those of the reference set.
+    /// The new files, then those of the reference set.
     pub inputs: Vec<Input>,
+    /// Number of new files in `inputs`.
     pub new_files: usize,
-    /// Files that were named as both.
+    /// Files that were named as both new and reference files; they are reference files.
     pub both: u64,
+    /// Entries of folders that are not read, each with the reason.
     pub passed_over: PassedOver,
 }
 
-/// The files of a job, new ones and those of the reference set.
+/// Finds the files of a job, new ones and those of the reference set, and checks that they have the fields that its
+/// options need.
 ///
 /// # Errors
-/// If one that was named does not exist, if there are no new ones, or none of a reference set that is asked for.
+/// If one that was named does not exist, if there are no new ones, or none of a reference set that is asked for. Also
+/// if the first documents lack a text, or a field that an option needs.
 pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     corpus::check_exist(job.inputs.iter().chain(&job.against))?;
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
@@ -332,16 +347,16 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     add_reference_set(job, inputs, passed_over, &options)
 }
 
-/// A URL with a host, which these options need.
+/// The demand that documents have a URL with a host. `options` are those that need it, as an error names them.
 pub(crate) fn host_needed(fields: &JsonlFields, options: &str) -> Needed {
     let why = format!(", which {options} needs, with a host, as in https://a.example/b");
     Needed::url(&fields.url, &why, |document| document.url.and_then(host_of).is_some())
 }
 
-/// Checks that the new documents have what is asked for.
+/// Checks that the first new documents have a text, and the fields that `--keep`, `--keep-each` and boilerplate need.
 fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     let Settings { keep, quota, .. } = &job.settings;
-    // Whose groups are counted now, or were when a file was made.
+    // The kind of groups in which boilerplate is counted now, or was when its file was made.
     let (by, option, value) = match &job.ignored {
         Ignored::None => (None, "", String::new()),
         Ignored::Counted(by) => (Some(by.clone()), "boilerplate-by", by.to_string()),
@@ -437,8 +452,8 @@ fn add_reference_set(
     Ok(Against { inputs, new_files, both, passed_over })
 }
 
-/// Saves the document frequencies, if the job says where: those that weights depended on, or else counted
-/// now.
+/// Saves the document frequencies, if the job says where: those `used` for weights, or else those of the documents
+/// that were `read`, counted now.
 fn save_frequencies(
     job: &Job,
     read: &ReadDocuments,
@@ -459,13 +474,13 @@ fn save_frequencies(
 /// The summary of a run, for the program that called it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Documents read.
+    /// New documents that were read.
     pub documents: u64,
-    /// Documents that can go.
+    /// New documents that were removed; 0 for a comparison of methods.
     pub removed: u64,
-    /// Corrupt sections met.
+    /// Corrupt sections of all files.
     pub corrupt: u64,
-    /// A few sentences for a person.
+    /// A few sentences for a person: what the command prints.
     pub text: String,
 }
 

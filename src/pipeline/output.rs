@@ -1,4 +1,5 @@
-//! A folder of results that appears whole or not at all.
+//! A folder of results that appears whole or not at all. It may replace an empty folder, or an earlier result that
+//! holds nothing but files that simflip wrote.
 
 use crate::atomic_write::{Unfinished, check_is_here, folder_of, is_same, place_of, sync_folder};
 use crate::corpus::Input;
@@ -12,19 +13,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder in the making, under a temporary name beside its place.
+/// A folder of results that is being written, under a temporary name beside its place. It is removed if it is dropped
+/// before [`OutputFolder::finish`].
 pub struct OutputFolder {
     making: Unfinished,
     /// Where it goes, behind any link.
     place: PathBuf,
+    /// True if it may replace an earlier result.
     force: bool,
 }
 
 impl OutputFolder {
-    /// Begins a folder that will appear at `place`, or, if that is a link, where it leads.
+    /// Begins a folder that will appear at `place`, or, if that is a link, where it leads. With `force`, it may replace
+    /// an earlier result.
     ///
     /// # Errors
-    /// If something is there already and `force` is not given, or if the folder cannot be made.
+    /// As [`OutputFolder::may_be`], and if the folder cannot be made.
     pub fn begin(place: &Path, force: bool) -> Result<Self> {
         let real = Self::may_be(place, force)?;
         let parent = folder_of(&real);
@@ -33,10 +37,11 @@ impl OutputFolder {
         Ok(Self { making, place: real, force })
     }
 
-    /// The place where a folder would appear, behind any link, if one may be there.
+    /// Checks that a folder may appear at `place`, and gives the path behind any link where it would. Makes nothing.
     ///
     /// # Errors
-    /// If something is there already and `force` is not given, or it is no place for a folder.
+    /// If something is there already and `force` is not given; with `force`, if that is neither empty nor an earlier
+    /// result, or holds other files as well. Also if the path can name no folder.
     pub fn may_be(place: &Path, force: bool) -> Result<PathBuf> {
         let refuse = |expected: String| Err(Error::parameter("out", place.display(), expected));
         check_is_here("out", place)?;
@@ -65,7 +70,10 @@ impl OutputFolder {
         Ok(real)
     }
 
-    /// Refuses a folder that is there already, where an option names one that replaces nothing.
+    /// Checks that nothing is at `place`, which `option` names and which never replaces anything.
+    ///
+    /// # Errors
+    /// If something is there.
     pub(crate) fn must_be_new(option: &'static str, place: &Path) -> Result<()> {
         match fs::symlink_metadata(place) {
             Ok(_) => {
@@ -81,16 +89,16 @@ impl OutputFolder {
         self.making.path()
     }
 
-    /// The place that the folder will have, behind any link.
+    /// The place that the folder will have once it is finished, behind any link.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Puts the folder in its place.
+    /// Puts the folder in its place, once its files are on the disk. An earlier result there is removed after that.
     ///
     /// # Errors
-    /// If it cannot be renamed, or if something that is not ours came to its place meanwhile. Then that is
-    /// there still, and the results are beside it, under a name that the error tells.
+    /// If it cannot be renamed. Also if something that may not be replaced came to its place since it was begun. That
+    /// stays there; the results are beside it, and the error names their path.
     pub fn finish(self) -> Result<()> {
         let Self { making, place, force } = self;
         let taken = fs::symlink_metadata(&place).is_ok();
@@ -131,7 +139,7 @@ impl OutputFolder {
     }
 }
 
-/// Puts results that have no place where they are found, and says so.
+/// Gives results whose place is taken a free name beside it, and returns the error that names it.
 fn rescued(making: Unfinished, place: &Path, expected: String) -> Error {
     match making.rescue(place) {
         Ok(found) => Error::parameter(
@@ -143,8 +151,8 @@ fn rescued(making: Unfinished, place: &Path, expected: String) -> Error {
     }
 }
 
-/// Gives the folder the mode of the one that it replaces, or else that of the folder that it is in: what is
-/// made is its owner's alone until then.
+/// Gives `folder` the mode of the one at `place` that it replaces, or else that of the folder that it goes into. Until
+/// then it is open to its owner alone.
 #[cfg_attr(not(unix), expect(unused_variables))]
 fn open_as_its_neighbours(folder: &Path, place: &Path) -> io::Result<()> {
     #[cfg(unix)]
@@ -157,8 +165,11 @@ fn open_as_its_neighbours(folder: &Path, place: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses to go on if a file that the run reads, or writes besides, would go with the folder that is
-/// replaced. A folder that is not there yet replaces nothing.
+/// Checks that none of `files`, which a run reads or writes elsewhere, is in `folder`, which its results replace. A
+/// folder that is not there yet replaces nothing.
+///
+/// # Errors
+/// If one is.
 pub fn spare<'a>(folder: &Path, files: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
     for file in files {
@@ -173,7 +184,10 @@ pub fn spare<'a>(folder: &Path, files: impl IntoIterator<Item = &'a Path>) -> Re
     Ok(())
 }
 
-/// Refuses a file to be saved that the run also reads.
+/// Checks that the file at `path`, which the option `parameter` saves, is not one of the inputs that the run reads.
+///
+/// # Errors
+/// If it is.
 pub fn spare_inputs(parameter: &'static str, path: &Path, inputs: &[Input]) -> Result<()> {
     match inputs.iter().find(|input| is_same(path, input.stored())) {
         Some(input) => {
@@ -184,7 +198,7 @@ pub fn spare_inputs(parameter: &'static str, path: &Path, inputs: &[Input]) -> R
     }
 }
 
-/// The files of a folder of results, as its report lists them.
+/// The names and sizes of all files of a folder, by name: the list that the report of a result has of its other files.
 pub fn manifest(folder: &Path) -> Result<Vec<WrittenFile>> {
     let io = |error| Error::io(folder, error);
     let mut files = Vec::new();
@@ -197,8 +211,8 @@ pub fn manifest(folder: &Path) -> Result<Vec<WrittenFile>> {
     Ok(files)
 }
 
-/// Why a folder may not be replaced: it is neither empty nor an earlier result, or holds anything that we did
-/// not write, by name and content.
+/// Why a folder may not be replaced, as an error says what was expected; none if it may. It may if it is empty, or an
+/// earlier result in which every file [is ours](is_ours).
 fn foreign(folder: &Path) -> Result<Option<String>> {
     if !folder.is_dir() {
         return Ok(Some("a folder; --force replaces nothing else".to_owned()));
@@ -223,15 +237,18 @@ fn foreign(folder: &Path) -> Result<Option<String>> {
     }))
 }
 
-/// Pages of a result, which its report does not list: it is written before them.
+/// Pages of a result: its report, and a sample of pairs to judge. `report.json` does not list them, as it is written
+/// before them, so they are known by their titles.
 pub(crate) const PAGES: [&str; 2] = ["report.html", "review.html"];
 
-/// True if a title of ours is that of the page of this name.
+/// True if `title`, one that simflip gives, fits the page with the file name `document`: the title of a review fits
+/// `review.html` alone, and any other fits `report.html`.
 pub(crate) fn is_title_of(document: &str, title: &str) -> bool {
     (title == TITLE) == (document == PAGES[1])
 }
 
-/// True if we wrote a file of a folder of results: by its name, and by its length as the report lists it.
+/// True if simflip wrote this file of a folder of results: `report.json`, a page with a title of simflip's, or a file
+/// with a name and a length of `written`, the list in the report.
 pub(crate) fn is_ours(entry: &fs::DirEntry, written: &[WrittenFile]) -> bool {
     let (Ok(found), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { return false };
     // Metadata of an entry is that of a link, not of what it leads to.
@@ -239,7 +256,7 @@ pub(crate) fn is_ours(entry: &fs::DirEntry, written: &[WrittenFile]) -> bool {
         return false;
     }
     match &*name {
-        // Looked at as a whole before.
+        // Callers have checked that it is the report of a result.
         "report.json" => true,
         name if PAGES.contains(&name) => {
             title_of(&entry.path()).is_some_and(|title| is_title_of(name, &title))

@@ -1,4 +1,5 @@
-//! Pairs and clusters for a person to look at, with the texts fetched from the files again.
+//! Sampled pairs, and the documents that a report shows. Runs keep no texts, so [`Shown::fetch`] reads those of shown
+//! documents from the input files again. A file may have changed meanwhile; then its documents are shown without texts.
 
 use super::documents::{NamedDocument, ReadDocuments, cut};
 use crate::corpus::{self, Input, ReadOptions};
@@ -9,28 +10,28 @@ use simflip_core::dedup::{Pair, PairKind};
 use simflip_core::id::Document;
 use std::collections::BTreeMap;
 
-/// Longest text that is fetched for showing; a longer one is cut.
+/// Bytes of a text that are fetched for showing, at most; of a longer text, these are the first.
 pub const LONGEST: usize = 200_000;
 
-/// A document that is shown or named.
+/// A document that a report shows, or that a warning names.
 pub struct ShownDocument {
     /// Its id in results.
     pub id: String,
     /// Its URL, empty where it has none.
     pub url: String,
-    /// Its name in warnings.
+    /// Its name in warnings: its URL, or its file and number; of texts in memory, the name that their job gives.
     pub name: String,
     /// True if it is of the reference set.
     pub is_reference: bool,
     /// Where it stands, where it is stored, and the digest of its text.
     at: (DocId, Place),
     digest: u128,
-    /// Its text, as far as it was fetched, and the value that groups it.
+    /// Its text, at most [`LONGEST`] bytes, and the value that groups it; none until it was fetched.
     fetched: Option<(String, Option<String>)>,
 }
 
 impl ShownDocument {
-    /// A document whose text is still to be fetched, and has this digest.
+    /// A document whose text is still to be fetched. `digest` is that of its text when the run read it.
     pub fn new(named: &NamedDocument<'_>, digest: u128) -> Self {
         /// Characters of an id or a URL: those who read a report look at no more, and it is in memory whole.
         const LONGEST_NAME: usize = 4096;
@@ -45,7 +46,7 @@ impl ShownDocument {
         }
     }
 
-    /// A document whose text is at hand.
+    /// A document of texts in memory; `name` is its id and its name in warnings. Nothing is to be fetched.
     pub fn of_text(name: String, url: &str, text: &str, is_reference: bool) -> Self {
         let (id, url, at) = (name.clone(), url.to_owned(), Default::default());
         let text = text[..text.floor_char_boundary(LONGEST)].to_owned();
@@ -53,11 +54,11 @@ impl ShownDocument {
     }
 }
 
-/// Documents that are shown or named, and the texts of those that could be read.
+/// Documents that are shown or named, by number, with the texts of those that could be read again.
 pub struct Shown(pub BTreeMap<Document, ShownDocument>);
 
 impl Shown {
-    /// Takes some documents of those that were read.
+    /// The names and places of some documents that a run in memory has read, for [`Shown::fetch`].
     pub fn of(
         read: &ReadDocuments,
         documents: impl IntoIterator<Item = Document>,
@@ -67,7 +68,8 @@ impl Shown {
         documents.into_iter().map(shown).collect()
     }
 
-    /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
+    /// Fetches the texts of the documents from the inputs. One that cannot be read any more, or has another text now,
+    /// stays without.
     pub fn fetch(
         inputs: &[Input],
         options: &ReadOptions,
@@ -107,27 +109,28 @@ impl Shown {
         self.fetched(document).is_some()
     }
 
-    /// A document's text, as far as it was fetched.
+    /// A document's text, at most [`LONGEST`] bytes; empty if it could not be fetched.
     pub fn text(&self, document: Document) -> &str {
         self.fetched(document).map_or("", |(text, _)| text)
     }
 
-    /// The value that groups a document.
+    /// The value of the field that groups documents; none if there is no such field or value, or no text was fetched.
     pub fn group(&self, document: Document) -> Option<&str> {
         self.fetched(document)?.1.as_deref()
     }
 
-    /// A document with its first words.
+    /// A document as a report shows it outside of a pair: with the first words of its text.
     pub fn document(&self, document: Document) -> DocumentSample {
         let ShownDocument { id, url, is_reference, .. } = &self.0[&document];
         let sample = DocumentSample::new(id.clone(), url.clone(), self.text(document));
         DocumentSample { reference: *is_reference, ..sample }
     }
 
-    /// A pair with the places where the two differ.
+    /// A pair as a report shows it: with the places where its texts differ. `has_distance` is true if the method has
+    /// Hamming distances; without, the report has none.
     pub fn pair(&self, pair: &Pair, has_distance: bool) -> PairSample {
         let (of_pair, distance) = (pair.documents(), has_distance.then_some(pair.distance));
-        // Only the beginnings of very long texts are at hand.
+        // Of very long texts only the beginnings were fetched, so the kind is the pair's own.
         let (samples, texts) =
             (of_pair.map(|document| self.document(document)), of_pair.map(|document| self.text(document)));
         let sample = PairSample::new(samples, texts, distance, f64::from(pair.similarity));
@@ -135,29 +138,30 @@ impl Shown {
     }
 }
 
-/// A random sample of at most `most` pairs that has its share of every distance, near pairs before copies:
-/// rounds over the distances, and within a distance in the order of a hash of the two documents. The same
-/// pairs and seed give the same sample.
+/// A random sample of at most `most` pairs. Each round draws one pair of every Hamming distance, by a hash of its two
+/// documents and the seed, until there are enough; at most two are exact duplicates. Near-duplicates come first, and
+/// distances ascend. A set of pairs and a seed always give one sample.
 pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
     let mut sampler = Sampler::new(most, seed);
     pairs.iter().for_each(|pair| sampler.add(pair));
     sampler.sample()
 }
 
-/// Takes such a sample of pairs that come one by one, in any order.
+/// Draws the sample of [`sample_pairs`] from pairs that come one by one, in any order, and holds few of them.
 pub struct Sampler {
     most: usize,
     seed: u64,
+    /// For each kind and distance, pairs with the least hashes so far, each with its hash.
     strata: BTreeMap<(PairKind, u32), Vec<(u64, Pair)>>,
 }
 
 impl Sampler {
-    /// No pair yet.
+    /// A sampler of at most `most` pairs, without a pair yet.
     pub fn new(most: usize, seed: u64) -> Self {
         Self { most, seed, strata: BTreeMap::new() }
     }
 
-    /// Adds a pair.
+    /// Adds a pair to those that the sample is drawn from.
     pub fn add(&mut self, pair: &Pair) {
         let key = fmix64((u64::from(pair.a.0) << 32 | u64::from(pair.b.0)) ^ fmix64(self.seed));
         let stratum = self.strata.entry((pair.kind, pair.distance)).or_default();
@@ -169,7 +173,7 @@ impl Sampler {
         }
     }
 
-    /// The sample.
+    /// The sample of the pairs that were added.
     pub fn sample(mut self) -> Vec<Pair> {
         let strata = &mut self.strata;
         for stratum in strata.values_mut() {

@@ -1,4 +1,6 @@
-//! Sources of documents: the one whose copy is kept, and the documents that each loses.
+//! Sources of documents: input files, their folders, hosts, and values of the field that groups documents. Here are the
+//! scores and source numbers by which a run decides which documents of a cluster are kept, and the documents that each
+//! source loses. A source *loses* those of its documents that are removed.
 
 use super::Job;
 use super::documents::ReadDocuments;
@@ -19,16 +21,17 @@ use std::fs;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-/// The scores that decide which copy is kept, where a document alone does not say it.
+/// The scores by which a run in memory decides which document of a cluster is kept: the one with the highest. `--keep`
+/// asks for scores of a field, or for those of files by the order of inputs.
 pub struct Scores<'a> {
-    /// None where nothing of the kind decides.
+    /// Empty where scores do not decide.
     scores: Cow<'a, [f64]>,
-    /// True if they are those of files: of those named first the highest.
+    /// True if there is one for each file, and not one for each document.
     of_files: bool,
 }
 
 impl<'a> Scores<'a> {
-    /// The scores that `--keep` asks for.
+    /// The scores that the job's `--keep` asks for.
     ///
     /// # Errors
     /// If a field of scores is named and no document has a number there.
@@ -45,25 +48,25 @@ impl<'a> Scores<'a> {
         Ok(Self { scores, of_files: *keep == Keep::InputOrder })
     }
 
-    /// The score of a document.
+    /// The score of a document; negative infinity if it has no number, none where scores do not decide.
     pub fn of(&self, read: &ReadDocuments, document: Document) -> Option<f64> {
         let at = if self.of_files { read.shard_of(document) } else { document.index() };
         self.scores.get(at).copied()
     }
 
-    /// A warning of documents without a score.
+    /// A warning of new documents, the first `new_documents`, that have no number in the field of scores; none without.
     pub fn warning(&self, keep: &Keep, new_documents: usize) -> Option<String> {
         let none = self.scores.iter().take(new_documents).filter(|score| score.is_infinite()).count();
         unscored_warning(keep, none as u64).filter(|_| !self.of_files)
     }
 }
 
-/// The error of a run in which no document has a score.
+/// The error of a run in which no document has a number in the field of scores that `keep` names.
 pub(crate) fn no_score(keep: &Keep) -> Error {
     Error::parameter("keep", keep, "a field or column in which some document has a number; none has")
 }
 
-/// A warning of so many new documents without a score.
+/// A warning of so many new documents without a number in the field of scores; none if `documents` is 0.
 pub(crate) fn unscored_warning(keep: &Keep, documents: u64) -> Option<String> {
     (documents > 0).then(|| {
         let documents = counted(documents, "document has", "documents have");
@@ -74,7 +77,7 @@ pub(crate) fn unscored_warning(keep: &Keep, documents: u64) -> Option<String> {
     })
 }
 
-/// The scores of files: of those that come from the path named first the highest.
+/// The score of each of `files` by the place in `named` of the input path that it comes from: the first is the highest.
 pub(crate) fn scores_of_files<'i>(named: &[PathBuf], files: impl IntoIterator<Item = &'i Input>) -> Vec<f64> {
     let real = |path: &PathBuf| match is_address(path) {
         true => Some(path.clone()),
@@ -90,22 +93,23 @@ pub(crate) fn scores_of_files<'i>(named: &[PathBuf], files: impl IntoIterator<It
     files.into_iter().map(|input| score_of_place(place(input))).collect()
 }
 
-/// The score of a file by which of the named paths it comes from; it is the lowest if it comes from none.
+/// The score of a file that comes from the input path at this place: the earlier, the higher. It is negative infinity
+/// for a file that comes from none.
 pub(crate) fn score_of_place(place: Option<usize>) -> f64 {
     place.map_or(f64::NEG_INFINITY, |place| -(place as f64))
 }
 
-/// Number of the source of each document, of the kind of which [`Quota::each`](simflip_core::clusters::Quota::each)
-/// keeps some.
+/// The number of each document's source, for a run that keeps some documents of each source in a cluster
+/// ([`Quota::each`](simflip_core::clusters::Quota::each)). Documents of one source have one number.
 pub struct SourceNumbers<'a> {
     read: &'a ReadDocuments,
     each: Option<Source>,
-    /// The number of each file's folder.
+    /// The number of each file's folder, if sources are folders.
     folders: Vec<u64>,
 }
 
 impl<'a> SourceNumbers<'a> {
-    /// The sources that settings ask for.
+    /// The sources of the kind that the settings' quota names.
     pub fn new(settings: &Settings, read: &'a ReadDocuments) -> Self {
         let each = settings.quota.each;
         let folders = match each {
@@ -115,7 +119,7 @@ impl<'a> SourceNumbers<'a> {
         Self { read, each, folders }
     }
 
-    /// The number of a document's source.
+    /// The number of a document's source; 0 for all documents if the quota names no kind.
     pub fn of(&self, document: Document) -> u64 {
         match self.each {
             None => 0,
@@ -126,7 +130,7 @@ impl<'a> SourceNumbers<'a> {
     }
 }
 
-/// The number of the folder that each of these files is in.
+/// The number of the folder that each of these files is in: folders are numbered from 0 as they first come up.
 pub(crate) fn folder_numbers<'p>(paths: impl Iterator<Item = &'p Path>) -> Vec<u64> {
     let mut numbers: HashMap<String, u64> = HashMap::new();
     let number = |path| {
@@ -136,13 +140,13 @@ pub(crate) fn folder_numbers<'p>(paths: impl Iterator<Item = &'p Path>) -> Vec<u
     paths.map(number).collect()
 }
 
-/// A number for the host of a URL; one for all that have none.
+/// A number for the host of a URL, a hash of its name; 0 for a document without a URL or a host.
 pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
 }
 
-/// The losses of hosts, and of the values of the field that groups documents; none where no document has such.
-/// `is_kept` says of each new document whether it is kept.
+/// The documents that each host loses, and those that each value of the field that groups documents loses. A kind is
+/// left out if no document has such a source. `is_kept` is true of each new document that is kept.
 pub fn lost_by_origin(read: &ReadDocuments, is_kept: &[bool]) -> Vec<Sources> {
     let new = || Document::all(is_kept.len()).zip(is_kept.iter().copied());
     let hosts = lost_by_host(new().map(|(document, is_kept)| (read.url(document), is_kept)));
@@ -156,12 +160,13 @@ pub fn lost_by_origin(read: &ReadDocuments, is_kept: &[bool]) -> Vec<Sources> {
     hosts.into_iter().chain(values).collect()
 }
 
-/// The losses of hosts, by the URL of each new document and whether it stays.
+/// The documents that each host loses, by the URL of each new document and whether it is kept; none without a host.
 pub(super) fn lost_by_host<'u>(documents: impl Iterator<Item = (Option<&'u str>, bool)>) -> Option<Sources> {
     lost_by("host", documents.filter_map(|(url, is_kept)| Some((host_of(url?)?, is_kept))))
 }
 
-/// The losses of the sources of a kind, by the source of each document and whether it stays; none without a document.
+/// The documents that each source of a kind loses, by the source of each document and whether it is kept; none if there
+/// is no document.
 fn lost_by<S: Eq + Hash + Into<String>>(
     kind: &str,
     documents: impl Iterator<Item = (S, bool)>,
@@ -173,7 +178,8 @@ fn lost_by<S: Eq + Hash + Into<String>>(
     (!rows.is_empty()).then(|| Sources::new(kind, rows))
 }
 
-/// The losses of each folder and each file, by the names of files, and their documents and kept documents.
+/// The documents that each folder and each file loses, folders first. Of each file there is its path, its number of
+/// documents, and its number of kept documents; files without documents are left out.
 pub(crate) fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
     let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
     for (path, documents, kept) in files.filter(|&(_, documents, _)| documents > 0) {

@@ -1,5 +1,5 @@
-//! The path from texts to an outcome and its report: no file is read or written, save a file of document frequencies
-//! where one is named.
+//! The path from texts in memory to an outcome and its report, for programs that have texts and no files. No file is
+//! read or written, except that a file of document frequencies is read where one is named.
 
 use super::dedup::{Findings, against};
 use super::samples::{Shown, ShownDocument};
@@ -21,18 +21,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Texts, and what is to be done with them.
+/// Texts in memory, and the way in which they are compared and reported.
 #[non_exhaustive]
 pub struct TextJob<'a, T> {
-    /// The texts; a document's number is its place here. Of texts that came in batches, those that the report may show:
-    /// the first ones.
+    /// The texts; a document's number is its place here. For [`TextCollector::finish`], whose texts came in batches, it
+    /// is enough to have the first ones: the report shows all others as empty.
     pub texts: &'a [T],
-    /// Texts from this number on are the reference set: new ones are compared with them, and all of them stay, see
+    /// Texts from this number on are the reference set: new ones are compared with them, and all of them are kept, see
     /// [`Context::against`]. `usize::MAX` if there are none.
     pub first_reference: usize,
-    /// The URL of each text, for `keep = shortest-url` and the report; texts beyond the last have none.
+    /// The URL of each text, for `keep = shortest-url`, `keep-each = host` and the report. Texts beyond the end of the
+    /// list have none.
     pub urls: &'a [Option<&'a str>],
-    /// The name of a text in the report.
+    /// Gives the name of a document in the report.
     pub name: &'a (dyn Fn(Document) -> String + Sync),
     /// The settings that decide the result.
     pub settings: Settings,
@@ -45,7 +46,7 @@ pub struct TextJob<'a, T> {
 }
 
 impl<'a, T> TextJob<'a, T> {
-    /// Makes a job of texts and settings that names texts by their numbers.
+    /// Makes a job without a reference set, URLs or frequencies, which names documents by their numbers.
     pub fn new(texts: &'a [T], settings: Settings) -> Self {
         Self {
             texts,
@@ -64,8 +65,9 @@ impl<'a, T> TextJob<'a, T> {
     }
 }
 
-/// Finds the near-duplicates of texts. The outcome is that of [`super::dedup`] for a file of the same texts in
-/// the same order; the report lacks what only files have.
+/// Finds the near-duplicates of the job's texts. The outcome is that of [`super::dedup`] for a file of the same texts
+/// in the same order; the report lacks what only files have. `progress` hears of bytes of text, then of the core's
+/// steps.
 ///
 /// # Errors
 /// If a setting has no meaning, the file of frequencies does not fit, or too many pairs are to be listed.
@@ -82,17 +84,20 @@ fn bytes<T: AsRef<str>>(texts: &[T]) -> u64 {
     texts.iter().map(|text| text.as_ref().len() as u64).sum()
 }
 
-/// Takes texts batch by batch, and keeps of each what a run needs: sketches, but no texts.
+/// Takes texts batch by batch, and holds of each what a run needs: sketches or features, but not the text.
 pub struct TextCollector {
     settings: Settings,
+    /// The document frequencies of the named file; none without, or if the settings do not weigh features.
     loaded: Option<Arc<Frequencies>>,
     threads: usize,
     collection: Collection,
+    /// Time and amount of all calls of `extend`.
     read: Stage,
 }
 
 impl TextCollector {
-    /// No texts yet.
+    /// A collector without texts. `frequencies` is a file of document frequencies, and `threads` is 0 for as many as
+    /// the machine has.
     ///
     /// # Errors
     /// If a setting has no meaning for texts in memory, or the file of frequencies does not fit.
@@ -118,12 +123,12 @@ impl TextCollector {
         Ok(Self { settings: settings.clone(), loaded, threads, collection, read })
     }
 
-    /// Adds texts. `progress` hears of their bytes.
+    /// Adds texts behind those that were added before. `progress` hears of their bytes.
     ///
     /// # Errors
     /// If threads cannot be started.
     pub fn extend<T: AsRef<str> + Sync>(&mut self, texts: &[T], progress: &dyn Progress) -> Result<()> {
-        /// Texts between two words on progress.
+        /// Texts after which progress is reported.
         const BATCH: usize = 64;
         let (wall, cpu) = (Instant::now(), cpu_seconds());
         let keeping = Keeping::of(&self.settings);
@@ -157,8 +162,8 @@ impl TextCollector {
         Ok(())
     }
 
-    /// Finds the near-duplicates of the texts that were added. The job names them, and says which are shown. Its
-    /// settings must be those that the collector was made with; its threads are not looked at.
+    /// Finds the near-duplicates of the texts that were added. The job gives their names and URLs, and the texts that
+    /// the report may show. Its settings must be those that the collector was made with; its threads are ignored.
     ///
     /// # Errors
     /// If too many pairs are to be listed.

@@ -1,7 +1,7 @@
-//! A folder of results that is whole, put into an object store.
+//! Puts a folder of results that is whole into an object store.
 //!
-//! The report goes last: where it is, all else is. Nothing is put over anything: what an earlier result has left
-//! there is taken away before, if that was asked for, and its report first of all.
+//! The report goes last: where it is, all other files are. No object is overwritten. With `force`, the files of an
+//! earlier result are removed first, its report before the others.
 
 use super::output::{PAGES, is_ours, is_title_of};
 use super::{Job, Progress, Silent};
@@ -18,18 +18,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The place in a store that results go to.
+/// The place in a store that the files of a result go to, below one address.
 pub struct Upload {
     address: PathBuf,
+    /// True if it may replace an earlier result there.
     force: bool,
 }
 
 impl Upload {
-    /// Sees to it that a result may be put below an address: that the store answers, that nothing is there, or, with
-    /// `force`, an earlier result and nothing else, and that something may be written.
+    /// Checks, before a run, that its result may be put below an address. Nothing may be there, or, with `force`, an
+    /// earlier result and nothing else. To try the store, an upload is begun there and given up.
     ///
     /// # Errors
-    /// If not.
+    /// If something else is there, or the store does not answer or refuses to be written to.
     pub fn begin(address: &Path, force: bool) -> Result<Self> {
         let upload = Self::to(address, force)?;
         upload.replaced(None)?;
@@ -37,7 +38,7 @@ impl Upload {
         Ok(upload)
     }
 
-    /// The upload that a job asks for.
+    /// The upload of [`Job::upload`], checked as [`Upload::begin`] does; none if the job has no such address.
     pub(crate) fn of(job: &Job) -> Result<Option<Self>> {
         job.upload.as_deref().map(|address| Self::begin(address, job.force)).transpose()
     }
@@ -69,8 +70,9 @@ impl Upload {
         self.target(REPORT)?.try_out().map_err(refused)
     }
 
-    /// The files there that may be replaced: none, those of an earlier result, or those of an upload that was
-    /// interrupted.
+    /// The names of the objects below the address, all of which may be replaced. They are those of an earlier result,
+    /// or of an interrupted upload of `files`: the names and lengths of the files of the result that is put there.
+    /// Fails if any other object is there, or any object without `force`.
     fn replaced(&self, files: Option<&BTreeMap<String, u64>>) -> Result<Vec<String>> {
         let Self { address, force } = self;
         let io = |error| Error::io(address, error);
@@ -125,11 +127,11 @@ impl Upload {
         Ok(there.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Puts a folder of results there.
+    /// Puts the folder `result` to the address. `progress` hears of bytes, and of files that are not of the result.
     ///
     /// # Errors
-    /// If it cannot be put, or is not whole, or something has come there since. The folder stays as it is; the error
-    /// says how to go on.
+    /// If it cannot be put, or is not whole, or something has come to the address since [`Upload::begin`]. The folder
+    /// stays as it is; the error names the command that begins the upload again.
     pub fn put(&self, result: &Path, progress: &dyn Progress) -> Result<()> {
         self.put_files(result, &files_of(result, progress)?, progress).map_err(|error| {
             let shown = printable_path(result);
@@ -164,7 +166,7 @@ impl Upload {
     }
 }
 
-/// Puts a folder of results into a store.
+/// Puts a folder of results that an earlier run has written into a store, below `address`.
 ///
 /// # Errors
 /// As [`Upload::begin`] and [`Upload::put`].
@@ -175,7 +177,8 @@ pub fn upload(result: &Path, address: &Path, force: bool, progress: &dyn Progres
     upload.put(result, progress)
 }
 
-/// The files of a result, by name, with their lengths. Other files of its folder are named as not uploaded.
+/// The files of a result that are uploaded, by name, with their lengths in bytes. `progress` gets a note for every
+/// other file of the folder. Fails if it is not a folder of results, or a file has another length than its report says.
 fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u64>> {
     let io = |error| Error::io(result, error);
     let report = result.join(REPORT);
