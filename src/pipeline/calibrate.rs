@@ -1,4 +1,5 @@
-//! The number of probes that each recall takes on a corpus.
+//! Measures, on a corpus, the number of probes for each recall that is asked for. A probe is a look-up in a table of an
+//! index of SimHashes; recall is the share of near pairs that the probes find.
 
 use super::stages::{Progress, Stages};
 use super::{Job, read_files};
@@ -8,24 +9,25 @@ use serde::{Deserialize, Serialize};
 use simflip_core::dedup::Prepared;
 use simflip_core::internal::{Hashes, Probed};
 
-/// The recall by number of probes on a corpus.
+/// The number of probes of a query for each recall on a corpus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeTable {
     /// Documents read.
     pub documents: u64,
-    /// Corrupt sections met.
+    /// Corrupt sections of the input.
     pub corrupt: u64,
-    /// Probes of an exhaustive search.
+    /// Probes of a query in an exhaustive search.
     pub all_probes: u64,
-    /// For each recall asked for, the number of probes and what that reached.
+    /// Each recall that was asked for, 0 to 1, with the number of probes for it and the recall that these reached.
     pub rows: Vec<(f64, Calibration)>,
 }
 
-/// Measures the number of probes for each recall on a corpus, as [`super::dedup`] does for
-/// one. Nothing is written.
+/// Measures the number of probes for each of `recalls` on the job's corpus, with the index of the job's settings.
+/// [`super::dedup`] does so for the one recall that it is to reach. Nothing is written.
 ///
 /// # Errors
-/// If no document could be read, if a setting has no meaning, or if the settings' generator makes no probes.
+/// If no document could be read, a recall is not above 0 and at most 1, a setting has no meaning, or the settings'
+/// generator makes no probes.
 pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<ProbeTable> {
     if let Some(recall) = recalls.iter().find(|&&recall| !(recall > 0.0 && recall <= 1.0)) {
         return Err(Error::parameter("recalls", recall, "shares above 0 and at most 1"));

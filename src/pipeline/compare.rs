@@ -1,4 +1,4 @@
-//! Several methods on the same corpus, side by side.
+//! Runs several methods on the same corpus and compares the pairs that they find. A *method* is a label with settings.
 
 use super::documents::ReadDocuments;
 use super::output::OutputFolder;
@@ -21,24 +21,24 @@ use simflip_core::weight::Weighting;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Example pairs of each kind that a report shows.
+/// Example pairs that a report shows for each set of methods.
 const EXAMPLES: usize = 6;
 
 /// A method that is compared with others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contender {
-    /// Its name in the report.
+    /// Its name in the report, which no other contender has.
     pub label: String,
     /// Its settings.
     pub settings: Settings,
 }
 
-/// Runs several methods on the same documents, and writes a report of what each found into a new folder: its pairs, how
-/// many of the pairs of an exact answer these are, and how fast it searched. Those that share features, weights and
-/// [`Settings::min_features`] share the sketches that are made of them; for others the input is read again. The job's
-/// own settings count for nothing but the seed of samples.
+/// Runs several methods on the same documents, and writes a report into the new folder [`Job::out`]. For each method it
+/// has the number of its pairs, its recall against an exact answer, and the speed of its search. Of the job's own
+/// settings, only the seed is used, for samples.
 ///
-/// Pairs are pairs of distinct texts: copies of a text are found by every method.
+/// Pairs are pairs of different texts: every method finds exact duplicates. Methods with the same features, weights and
+/// [`Settings::min_features`] share one reading of the input; for others it is read again.
 ///
 /// # Errors
 /// If there are fewer than two contenders, if two have one label, and as [`super::dedup`].
@@ -50,7 +50,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     if different.len() < 2 || different.len() < contenders.len() {
         return Err(Error::parameter("methods", labels().join(","), "two or more different ones"));
     }
-    // What one of them cannot do is reported before the others have worked.
+    // Settings that cannot run are reported before any method has run.
     contenders.iter().try_for_each(|contender| contender.settings.check())?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, contenders, progress))??;
@@ -65,13 +65,13 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     })
 }
 
-/// A method's result, and the pairs of texts that it found.
+/// A method's result, and the pairs of different texts that it found, each text by its first document.
 struct MethodRun {
     result: MethodResult,
     pairs: Vec<Pair>,
 }
 
-/// Weights of features for SimHashes, if documents get these.
+/// The weights of features in SimHashes; none if the settings' sketch is another.
 fn weighting(settings: &Settings) -> Option<Weighting> {
     match settings.sketches {
         Sketches::SimHash { weighting } => Some(weighting),
@@ -79,23 +79,24 @@ fn weighting(settings: &Settings) -> Option<Weighting> {
     }
 }
 
-/// The settings of a search for all pairs: block-permuted tables are an index here, as other methods are, and no keys.
+/// The settings with which a method searches here: with block-permuted tables, they ask for all pairs, as other indexes
+/// find them, and not for leaders of buckets.
 fn searched(settings: &Settings) -> Settings {
     settings.clone().with(|settings| settings.all_pairs |= settings.block_tables().is_some())
 }
 
-/// Contenders that share what is made of the documents before they search.
+/// Contenders that share one reading of the input, and the sketches that are made of it.
 struct Group {
-    /// Their places among all.
+    /// Their places in the list of all contenders.
     members: Vec<usize>,
     /// The settings of the first of them, or of one that needs document frequencies, if one does.
     settings: Settings,
-    /// Weights of features for SimHashes, if one of them has these.
+    /// The weights of features in SimHashes; none if none of them has SimHashes.
     weighting: Option<Weighting>,
 }
 
 impl Group {
-    /// Groups of contenders, in order of their first.
+    /// Groups all contenders. Groups are in the order of their first members.
     fn all(contenders: &[Contender]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (member, Contender { settings, .. }) in contenders.iter().enumerate() {
@@ -126,7 +127,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let stages = Stages::new(progress);
     let groups = Group::all(contenders);
     let files = all_inputs(job)?;
-    // Who saves frequencies is the first group that has them anyway.
+    // The first group that needs document frequencies saves them.
     let saves = groups.iter().position(|group| group.settings.needs_frequencies()).unwrap_or(0);
     let mut warnings = Vec::new();
     let mut runs: Vec<Option<MethodRun>> = contenders.iter().map(|_| None).collect();
@@ -134,7 +135,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     for (at, group) in groups.iter().enumerate() {
         let save_frequencies = job.save_frequencies.clone().filter(|_| at == saves);
         let job = Job { save_frequencies, ..job.clone() };
-        // What is to be said of the input was said when it was first read.
+        // Messages on the input were printed when it was first read.
         let own = Stages::new(if at == 0 { progress } else { &Silent });
         let (read, frequencies, _) =
             read_files(&job, &group.settings, Some(Keeping::Features), Some(files.clone()), &own)?;
@@ -187,7 +188,7 @@ struct GroupMethods<'a> {
     job: &'a Job,
     read: &'a ReadDocuments,
     prepared: Prepared<'a>,
-    /// Exact answers that were worked out, by the settings that gave them.
+    /// Pairs of texts that exact joins have found, each list with the settings of its join.
     exact: Vec<(Settings, Vec<[Document; 2]>)>,
     progress: &'a dyn Progress,
 }
@@ -200,7 +201,7 @@ impl GroupMethods<'_> {
             self.prepared.sketch_both(settings, &own);
         }
         let mut outcome = self.outcome(settings, &own)?;
-        // Whoever is kept of the copies of a text, the first of them names it.
+        // Methods may keep different documents of one text; here its first document stands for it.
         let texts = self.prepared.texts();
         for pair in &mut outcome.pairs {
             let [a, b] = pair.documents().map(|document| texts.copies(texts.text_of(document))[0]);
@@ -239,12 +240,13 @@ impl GroupMethods<'_> {
         Ok(self.prepared.find(&searched(settings), &context)?.outcome_of_texts()?)
     }
 
-    /// Speed of the search for candidates. Short searches are repeated.
+    /// The speed of the search for candidates; none if it took no time that could be measured. `distinct` is the number
+    /// of sketches that it searched for, and `done` are the stages of the method's run. Short searches are repeated.
     fn speed(&self, settings: &Settings, distinct: u64, done: &[Stage]) -> Result<Option<Speed>> {
-        /// Processor time from which on it is measured well.
+        /// Seconds of processor time from which on the speed is measured well.
         const ENOUGH: f64 = 0.2;
         const MOST_ROUNDS: u64 = 50;
-        /// Processor time that rounds may take, with what else they do.
+        /// Seconds of processor time that repeated searches may take, all their steps included.
         const MOST: f64 = 2.0;
         let of = |stages: &[Stage]| -> f64 {
             stages.iter().filter(|stage| stage.name == SEARCH).map(|stage| stage.cpu_seconds).sum()
@@ -267,7 +269,8 @@ impl GroupMethods<'_> {
         }))
     }
 
-    /// The recall against an exact answer: of SimHashes, the join of the same hashes; of sets, counted coefficients.
+    /// The recall against an exact answer; none if there is none. For SimHashes, an exact join of the same hashes gives
+    /// it. For methods by Jaccard similarity, a sample of texts is compared with all by counted coefficients.
     fn recall(&mut self, settings: &Settings, outcome: &Outcome) -> Result<Option<ExactRecall>> {
         if let Sketches::SimHash { .. } = settings.sketches {
             return self.hamming_recall(settings, &outcome.pairs).map(Some);
@@ -275,7 +278,7 @@ impl GroupMethods<'_> {
         let similarity = match (settings.verification, settings.generator) {
             (Verification::Estimate(similarity) | Verification::Jaccard(similarity), _) => similarity,
             (Verification::None, Generator::Bands { similarity, .. }) => similarity,
-            // What is near by another measure, the sketches alone tell.
+            // Of other measures, the run's own estimate of recall is all that there is.
             _ => {
                 return Ok(outcome.recall_estimate.map(|recall_estimate| {
                     messages::sampled_recall(&recall_estimate, settings.verification)
@@ -312,7 +315,8 @@ impl GroupMethods<'_> {
     }
 }
 
-/// The pairs of texts whose hashes differ, ascending, each text by its first document: equal hashes every search finds.
+/// The pairs of texts whose hashes differ, ascending, each text by its first document. Pairs of equal hashes are left
+/// out, as every search finds them.
 fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
     let of = |pair: &Pair| {
         let mut pair = pair.documents().map(|document| texts.copies(texts.text_of(document))[0]);
@@ -324,15 +328,16 @@ fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
     pairs
 }
 
-/// For each set of methods, the pairs that those found and no other, with examples.
+/// For each set of methods, the pairs that all of its methods found and no other method, with examples. Sets of few
+/// methods come first.
 fn agreement(
     job: &Job,
     read: &ReadDocuments,
     contenders: &[Contender],
     runs: &[MethodRun],
 ) -> Result<Vec<Agreement>> {
-    // Bit m stands for method m; a pair shows the numbers of the first method that found it and knows a
-    // distance, and those of others where they differ.
+    // Bit m of a set stands for method m. A pair shows distance and similarity of the first method that found it,
+    // before all one with distances, and the similarities of others that differ.
     let has_distance = |method: usize| contenders[method].settings.generator.distance().is_some();
     let mut found: Vec<(Document, Document, bool, usize, &Pair)> = runs
         .iter()
@@ -347,7 +352,7 @@ fn agreement(
         let set = same.iter().fold(0, |set, &(.., method, _)| set | 1 << method);
         by_set.entry(set).or_default().push(*same[0].4);
     }
-    // Nearest agreement last: what one method alone has found comes first.
+    // Pairs that one method alone has found come first.
     let mut sets: Vec<(u32, Vec<Pair>)> = by_set.into_iter().collect();
     sets.sort_by_key(|&(set, _)| (set.count_ones(), set));
     let samples: Vec<Vec<Pair>> =

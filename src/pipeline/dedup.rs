@@ -1,4 +1,6 @@
-//! Runs one method from files to a folder of results.
+//! Runs one method in memory, from files to a folder of results. [`Findings`] gathers what a run has found for the
+//! report; the run in stages on disk fills and reports them, too. A *shard* here is an input file by its place in the
+//! list of files.
 
 use super::documents::ReadDocuments;
 use super::finished::fingerprint;
@@ -33,22 +35,22 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Pairs, clusters and members of a cluster that a report shows.
+/// Pairs that a report samples; then the largest clusters that it shows, and the removed documents of each.
 pub(crate) const SHOWN_PAIRS: usize = 24;
 const SHOWN_CLUSTERS: usize = 10;
 const SHOWN_MEMBERS: usize = 4;
 
-/// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept documents and a
-/// report into a new folder.
+/// Finds the near-duplicates of a corpus in memory, and writes a report and the outputs that the job asks for into a
+/// new folder. `progress` hears of each stage.
 ///
 /// # Errors
-/// If no document could be read, if a setting has no meaning, or if the results cannot be written;
-/// then there is no folder.
+/// If no document could be read, if a setting has no meaning, if more would be removed than the job allows, or if the
+/// results cannot be written. Then there is no folder. If the upload fails, the folder stays.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     dedup_files(job, None, None, progress)
 }
 
-/// Runs [`dedup`] on files that were found before, with the folder of its results, if it is begun.
+/// Runs [`dedup`] with `files` if the job's files were found before, and in `folder` if the folder of results is begun.
 pub(crate) fn dedup_files(
     job: &Job,
     files: Option<Against>,
@@ -57,12 +59,12 @@ pub(crate) fn dedup_files(
 ) -> Result<Summary> {
     let folder = folder.map_or_else(|| OutputFolder::begin(&job.out, job.force), Ok)?;
     let upload = Upload::of(job)?;
-    // Before anything is read: a file that changes meanwhile makes another result.
+    // This comes before reading: a file that changes from here on makes another result.
     let fingerprint = files.as_ref().and_then(|files| fingerprint(job, files).ok());
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
         let (read, frequencies, _) = read_files(job, &job.settings, None, files, &stages)?;
-        // The lists that the threads have filled left gaps while they grew.
+        // The lists that threads filled have left free memory as they grew, which goes back to the system.
         give_back();
         let url = |document| read.url(document);
         let scores = Scores::new(job, &read)?;
@@ -72,7 +74,7 @@ pub(crate) fn dedup_files(
         let context =
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(read.new_documents());
         let outcome = {
-            // What is prepared goes before anything is written.
+            // The memory of the search is free again before anything is written.
             let prepared = Prepared::new(&read.collection, &job.settings, frequencies, &stages);
             save_frequencies(job, &read, prepared.frequencies(), &stages)?;
             prepared.find(&job.settings, &context)?.outcome()?
@@ -86,7 +88,8 @@ pub(crate) fn dedup_files(
     Ok(summary)
 }
 
-/// Writes the tables and the kept documents, side by side, for these wait for the disk; and tells what came of the run.
+/// Writes the tables and the kept documents at the same time, as these wait for the disk. Gives the findings for the
+/// report.
 fn write(
     job: &Job,
     read: &ReadDocuments,
@@ -95,7 +98,7 @@ fn write(
     stages: &Stages<'_>,
 ) -> Result<Findings> {
     let mut is_kept = outcome.kept_mask();
-    // What becomes of reference documents is not asked.
+    // Reference documents are neither kept nor removed.
     is_kept.truncate(outcome.new);
     let mut kept_of_files = vec![0; read.new_files];
     let [mut kept_bytes, mut removed_text_bytes] = [0, 0];
@@ -145,14 +148,15 @@ fn write(
     Ok(Findings { files, ..Findings::of(outcome, removed_text_bytes, job.settings.seed) })
 }
 
-/// The documents that stay, of all that a run holds in memory: those of a file are listed when they are asked for.
+/// The kept documents of a run in memory. Those of a file are listed when they are asked for.
 struct HeldKept<'a> {
     documents: &'a DocumentTable,
-    /// Of each new document, whether it stays.
+    /// True of each new document that is kept.
     is_kept: &'a [bool],
 }
 
 impl HeldKept<'_> {
+    /// The kept documents of a file.
     fn of(&self, shard: u32) -> impl Iterator<Item = Document> {
         let [from, to] = [shard, shard + 1].map(|shard| self.documents.before(shard));
         (from..to).filter(move |&at| self.is_kept[at]).map(Document::at)
@@ -170,29 +174,29 @@ impl KeptDocuments for HeldKept<'_> {
     }
 }
 
-/// The findings of a run for the report.
+/// All that a run has found out for its report, and for the summary.
 pub(crate) struct Findings {
     /// The findings that come from files.
     pub files: FileFindings,
-    /// All documents, and how many of them are new.
+    /// The number of all documents, then that of new ones.
     pub documents: [u64; 2],
     /// New documents with too few features for a sketch.
     pub few: u64,
-    /// The counts of the outcome.
+    /// The numbers of kept and removed documents, pairs and clusters.
     pub counts: Counts,
-    /// Its clusters.
+    /// The sizes of clusters, and the largest ones.
     pub clusters: ClusterFindings,
-    /// Pairs that are shown.
+    /// Sampled pairs that the report shows.
     pub sample: Vec<Pair>,
-    /// The cost of the search.
+    /// The search for candidates, and its cost.
     pub searched: Searched,
-    /// The counts of verification.
+    /// The counts of verification; none where nothing was verified.
     pub verified: Option<Verified>,
-    /// The estimate of recall.
+    /// The recall that the run estimated on a sample of its documents; none where it estimates none.
     pub recall_estimate: Option<RecallEstimate>,
 }
 
-/// The findings that come from files.
+/// The findings that come from reading and writing files; of texts in memory, most are empty.
 #[derive(Default)]
 pub(crate) struct FileFindings {
     /// The outcome of reading each file, new files first.
@@ -205,27 +209,28 @@ pub(crate) struct FileFindings {
     pub not_read: corpus::PassedOver,
     /// New documents whose record id an earlier document has already.
     pub repeated: u64,
-    /// The losses of each source.
+    /// The documents that each source loses: folders, files, hosts, and values of a field.
     pub lost_by_source: Vec<Sources>,
-    /// A row for each new file.
+    /// The counts of each new file.
     pub rows: Vec<FileRow>,
-    /// Input that turned out to be lost when kept documents were copied.
+    /// Kept documents that could not be copied, because their input was gone, changed or corrupt by then.
     pub lost: Vec<corpus::Corruption>,
-    /// The boilerplate that was left out.
+    /// The boilerplate that was left out, if some was.
     pub boilerplate: Option<BoilerplateReport>,
-    /// The effect of reference documents.
+    /// The reference set and its effect on new documents; none without one.
     pub against: Option<AgainstReport>,
-    /// A warning of documents without a score.
+    /// A warning of documents without a score, if there are such.
     pub scores: Option<String>,
-    /// The memory that was expected, and the disk that was used.
+    /// The memory that was expected, and the disk that was used; none if nobody estimated them.
     pub memory: Option<MemoryReport>,
-    /// The [`fingerprint`] of the job, if its files were found before.
+    /// The [`fingerprint`] of the job, if its files were found before the run.
     pub fingerprint: Option<String>,
 }
 
 impl FileFindings {
-    /// The findings of new files, of each of which so many documents stay, and of reference files behind them: by what
-    /// reading them came to, by what sources other than files lose, and by the files of kept documents.
+    /// The findings of files. `inputs` and `read` have new files and then reference files, and `kept` has the number of
+    /// kept documents of each new file. `others` are the losses of sources other than files and folders, and `written`
+    /// is what writing the kept documents came to.
     pub fn new(
         inputs: &[Input],
         read: Vec<corpus::FileReading>,
@@ -242,12 +247,13 @@ impl FileFindings {
         Self { read, new_files: kept.len(), lost_by_source, rows, lost, ..Self::default() }
     }
 
-    /// Reports input that was lost.
+    /// Reports the kept documents that could not be copied.
     pub fn report_lost(&self, progress: &dyn Progress) {
         first_messages(&self.lost).for_each(|line| progress.note(&line));
     }
 
-    /// With the effect of reference documents, if the job has any.
+    /// Adds the reference set, if the job has one. `both` is the number of its files that were named as new, too, and
+    /// `counts` gives its effect on new documents.
     pub fn against(self, job: &Job, both: u64, counts: impl FnOnce() -> AgainstReport) -> Self {
         let reference =
             || self.read[self.new_files..].iter().map(|file| file_row(file, file.documents)).collect();
@@ -263,11 +269,11 @@ impl FileFindings {
 
 /// Clusters as a report counts and shows them.
 pub(crate) struct ClusterFindings {
-    /// Numbers of clusters by size.
+    /// The number of clusters of each size, in documents.
     sizes: BTreeMap<u64, u64>,
-    /// The largest ones, the largest first.
+    /// At most [`SHOWN_CLUSTERS`] of the largest clusters, the largest first.
     largest: Vec<Large>,
-    /// Clusters with documents that are unlike.
+    /// The documents that are unlike the kept one of their cluster.
     chaining: messages::Chaining,
     /// The features of removed near-duplicates, and those that are lost.
     lost: Lost,
@@ -278,14 +284,14 @@ struct Large {
     cluster: Cluster,
     /// Its documents.
     size: u64,
-    /// The document that stays, and some of the others.
+    /// The kept document, then some of the others.
     shown: Vec<Document>,
-    /// The similarities of its documents to the one that stays.
+    /// The similarities of its documents to the kept one.
     cohesion: Cohesion,
 }
 
 impl ClusterFindings {
-    /// No cluster yet, where documents are unlike by this measure and below this value.
+    /// No cluster yet. `by` is the measure of similarity, and the value below which a document is unlike the kept one.
     pub fn new(by: (Measure, f64)) -> Self {
         let (sizes, chaining) = (BTreeMap::new(), messages::Chaining::new(by));
         Self { sizes, largest: Vec::new(), chaining, lost: Lost::default() }
@@ -301,7 +307,7 @@ impl ClusterFindings {
         found
     }
 
-    /// Adds the next cluster: the document that stays, and the others in order.
+    /// Adds the next cluster: its kept document, its others in order, and their similarities to the kept one.
     pub fn add(&mut self, cluster: Cluster, kept: Document, others: &[Document], cohesion: Cohesion) {
         let size = others.len() as u64 + 1;
         *self.sizes.entry(size).or_default() += 1;
@@ -318,10 +324,11 @@ impl ClusterFindings {
     }
 }
 
+/// The pairs and the clusters that a report shows.
 type Samples = (Vec<PairSample>, Vec<ClusterSample>);
 
 impl Findings {
-    /// The findings that do not come from files.
+    /// The findings of an outcome, without those that come from files. `seed` is that of the sample of pairs.
     pub fn of(outcome: &Outcome, removed_text_bytes: u64, seed: u64) -> Self {
         Self {
             files: FileFindings::default(),
@@ -348,7 +355,9 @@ impl Findings {
             .collect()
     }
 
-    /// Writes the report, which shows or names these documents of the inputs, prints its warnings, and sums up.
+    /// Writes `report.json` and `report.html` into the folder, prints the report's warnings, and gives the summary.
+    /// `documents` are those that [`Findings::shown`] names; their texts are read from `inputs`. Fails if more
+    /// documents are removed than the job allows.
     pub fn write_report(
         &self,
         job: &Job,
@@ -377,7 +386,7 @@ impl Findings {
         Ok(Summary::of(&report))
     }
 
-    /// Pairs and clusters for a person to look at.
+    /// The sampled pairs and the largest clusters, with the texts of their documents.
     pub fn samples(&self, settings: &Settings, shown: &Shown) -> Samples {
         let has_distance = settings.sketches.has_hash();
         let pairs = self.sample.par_iter().map(|pair| shown.pair(pair, has_distance)).collect();
@@ -392,7 +401,7 @@ impl Findings {
         (pairs, clusters.collect())
     }
 
-    /// The report, but for the files of the result.
+    /// The report, without the list of files of the result, which [`Findings::write_report`] adds.
     pub fn report(&self, job: &Job, shown: &Shown, samples: Samples, stages: &Stages<'_>) -> Report {
         let settings = &job.settings;
         let (sample_pairs, largest_clusters) = samples;
@@ -468,7 +477,7 @@ impl Findings {
     }
 }
 
-/// Refuses a result that removes more than the job allows.
+/// Refuses a result that removes a larger share than the job allows of the new documents, or of those of a source.
 fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
     let Some(allowed) = job.max_removed else { return Ok(()) };
     let [_, new] = findings.documents;
@@ -485,7 +494,7 @@ fn check_removed(job: &Job, findings: &Findings) -> Result<()> {
     Ok(())
 }
 
-/// Messages on the first losses, and on how many more there are; the report lists more.
+/// Messages on the first kept documents that could not be copied, and one on how many more there are.
 pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item = String> + '_ {
     const LISTED: usize = 20;
     let more = (lost.len() > LISTED).then(|| {
@@ -495,7 +504,8 @@ pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item 
     lost.iter().take(LISTED).map(ToString::to_string).chain(more)
 }
 
-/// Counts the effect of reference documents on new ones.
+/// Counts the reference documents, their clusters, and the new documents that are removed for them. The report's other
+/// fields stay empty.
 pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
     let digest = |document| collection.facts(document).digest;
     let reference_texts: HashSet<u128> =
@@ -526,7 +536,7 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
     }
 }
 
-/// Notes the files that kept documents were written to.
+/// Notes in the row of each input file the first and the last of the `files` that its kept documents were written to.
 fn rows_kept_in(rows: &mut [FileRow], files: &[corpus::KeptFile]) {
     for file in files {
         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());

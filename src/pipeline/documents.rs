@@ -1,5 +1,5 @@
-//! The first passes: the lines of all documents counted, if boilerplate is to be left out. Then every document of the
-//! input read once, and what a run needs of it kept.
+//! Reads the input of a run in memory. If boilerplate is to be left out, a first pass counts the lines of all
+//! documents. A second pass reads every document, and keeps what the run needs of it, but not its text.
 
 use super::stages::Stages;
 use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines};
@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The documents of a corpus without their texts: names and places, and what was kept of each.
+/// The documents that a run has read, without their texts: their names and places, and their sketches or features.
 pub struct ReadDocuments {
     /// The files, in the order that numbers them: new ones, then those of the reference set.
     pub inputs: Vec<Input>,
@@ -34,17 +34,17 @@ pub struct ReadDocuments {
     pub files: Vec<FileReading>,
     /// All documents, in order of files and rows, so that those of the reference set come last.
     pub documents: DocumentTable,
-    /// The sketches and facts of each, in the same order.
+    /// The sketches or features, and the facts, of each document, in the same order.
     pub collection: Collection,
     /// The score of each document, if scores were asked for; negative infinity where there is no number.
     pub scores: Option<Vec<f64>>,
     /// The value of each document in the field that groups documents, if one does.
     pub values: Option<Vec<Option<Arc<str>>>>,
-    /// Number of new documents by the first language that their record names.
+    /// Number of new documents by language: the first that their record names.
     pub languages: Languages,
-    /// Documents whose record id an earlier document has already.
+    /// Documents whose record id an earlier document has already. Results name them by file and number.
     pub repeated_ids: HashSet<Document>,
-    /// Files that were named as new and for the reference set, and belong to this.
+    /// Files that were named as both new and reference files; they are reference files.
     pub both: u64,
     /// Entries of the folders that were not read.
     pub not_read: PassedOver,
@@ -52,8 +52,9 @@ pub struct ReadDocuments {
     pub left_out: Option<BoilerplateReport>,
 }
 
-/// Counts in how many contents of its group each line of the inputs stands. A record of more than `most` bytes ends
-/// the reading, and is given with the place of its input.
+/// Counts, for each line of the inputs, the different contents of its group that have it, and gives the lines that are
+/// boilerplate. A document of more than `most` bytes ends the reading; it is given with the place of its input in
+/// `inputs`, and the boilerplate is then incomplete.
 ///
 /// # Errors
 /// If a store has not given all bytes of an object.
@@ -76,7 +77,10 @@ pub(crate) fn count_boilerplate(
     Ok((counting.finish(), reading.too_long))
 }
 
-/// Checks that stores have given all bytes of objects.
+/// Checks that stores have given all bytes of those inputs that are objects.
+///
+/// # Errors
+/// If one has not: the failure of the first such input.
 pub(crate) fn check_stores(inputs: &[Input]) -> Result<()> {
     match inputs.iter().find_map(|input| Some((input, input.failure()?))) {
         Some((input, failure)) => Err(Error::io(&input.path, failure)),
@@ -84,19 +88,20 @@ pub(crate) fn check_stores(inputs: &[Input]) -> Result<()> {
     }
 }
 
-/// The state of a thread.
+/// The documents that one thread has read, and what it needs for reading more.
 struct DocumentWorker<'a> {
     inputs: &'a [Input],
     boilerplate: Option<&'a Boilerplate>,
     lines: Lines,
+    /// The share of boilerplate in each group.
     shares: HashMap<String, BoilerplateShare>,
     collection: Collection,
     documents: DocumentTable,
     languages: Languages,
     new_files: usize,
-    /// Of each document, if they are asked for.
+    /// The score of each document, if scores are asked for.
     scores: Option<Vec<f64>>,
-    /// Of each document, if a field groups documents; and each distinct value once.
+    /// The value of each document in the field that groups documents, if one does; then each distinct value once.
     values: Option<Vec<Option<Arc<str>>>>,
     distinct_values: HashSet<Arc<str>>,
 }
@@ -129,28 +134,29 @@ impl DocumentWorker<'_> {
     }
 }
 
-/// The features and sketches to keep of documents, and the rules of reading.
+/// The parts of documents that reading keeps.
 pub struct Wanted<'a> {
-    /// Their features.
+    /// The kind of features that texts are cut into, and their hash.
     pub extraction: Extraction,
-    /// The parts of each that are kept.
+    /// Sketches that are made at once, or features.
     pub keeping: Keeping,
-    /// Document frequencies by which sketches are weighed.
+    /// Document frequencies by which features weigh in sketches; none if they are still to be counted, or not needed.
     pub frequencies: Option<Arc<Frequencies>>,
-    /// Lines that are left out.
+    /// Lines that are left out; none if documents are compared whole.
     pub boilerplate: Option<&'a Boilerplate>,
 }
 
 impl Wanted<'_> {
-    /// Asks for all parts of all documents.
+    /// Keeps parts of whole documents, boilerplate included, without document frequencies of a file.
     pub fn new(extraction: impl Into<Extraction>, keeping: Keeping) -> Self {
         Self { extraction: extraction.into(), keeping, frequencies: None, boilerplate: None }
     }
 }
 
 impl ReadDocuments {
-    /// Reads all documents of the inputs, the first `new_files` of which are new, without boilerplate, if
-    /// some is named. `progress` hears of stored bytes as they are read.
+    /// Reads all documents of the inputs, of which the first `new_files` are new, on the threads of `options`.
+    /// `progress` gets the number of stored bytes as they are read. [`both`](Self::both) and
+    /// [`not_read`](Self::not_read) are left empty for the caller to fill.
     ///
     /// # Errors
     /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, though
@@ -245,7 +251,7 @@ impl ReadDocuments {
         self.documents.before(self.new_files as u32)
     }
 
-    /// The place of a document's file among all.
+    /// The place of a document's file in [`inputs`](Self::inputs).
     pub fn shard_of(&self, document: Document) -> usize {
         self.documents.id(document).shard as usize
     }
@@ -260,12 +266,12 @@ impl ReadDocuments {
         self.documents.is_empty()
     }
 
-    /// Corrupt sections met.
+    /// Number of corrupt sections in all files.
     pub fn corrupt(&self) -> u64 {
         self.files.iter().map(|file| file.corrupt).sum()
     }
 
-    /// True if a text is the one that was read of a document.
+    /// True if `text` is the text that the document `id` had when it was read.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let digest = |document| self.collection.facts(document).digest;
         self.documents.find(id).is_some_and(|document| digest(document) == text_digest(text))
@@ -276,12 +282,12 @@ impl ReadDocuments {
         self.documents.url(document)
     }
 
-    /// A document's id in results.
+    /// A document's id in results, see [`NamedDocument::id`].
     pub fn id_of(&self, document: Document) -> Cow<'_, str> {
         self.named(document).id
     }
 
-    /// The names and the place of a document in results.
+    /// The id, URL and place of a document, as results have them.
     pub fn named(&self, document: Document) -> NamedDocument<'_> {
         let at = self.documents.id(document);
         let input = &self.inputs[at.shard as usize];
@@ -299,7 +305,7 @@ impl ReadDocuments {
     }
 }
 
-/// The values of documents in the order of runs of them, each from a list and where it stands there.
+/// The values of documents, put together from `lists`. Each run of `order` names a list and a range in it.
 fn in_order<T: Clone>(order: &[(u32, Range<u32>)], lists: &[Vec<T>]) -> Vec<T> {
     let run = |(list, run): &(u32, Range<u32>)| &lists[*list as usize][run.start as usize..run.end as usize];
     order.iter().flat_map(run).cloned().collect()
@@ -307,35 +313,35 @@ fn in_order<T: Clone>(order: &[(u32, Range<u32>)], lists: &[Vec<T>]) -> Vec<T> {
 
 /// A document as results call it.
 pub struct NamedDocument<'a> {
-    /// Its id: the record's own, or, where it has none or not for itself alone, the file and its place there.
+    /// Its id: the record's own; if it has none, or an earlier document has that already, `file:number`.
     pub id: Cow<'a, str>,
     /// Its URL, if it has one.
     pub url: Option<Cow<'a, str>>,
     /// Its file, as it was found.
     pub file: &'a Path,
-    /// Its file and its place there, by number.
+    /// The number of its file, and its number in that file, both from 0.
     pub at: DocId,
-    /// Where it is stored.
+    /// The bytes of its file that hold it.
     pub place: Place,
     /// True if it is of the reference set.
     pub is_reference: bool,
 }
 
 impl<'a> NamedDocument<'a> {
-    /// The place of the document, for tables.
+    /// The file, row and side of the document, for tables.
     pub fn standing(&self) -> At<'a> {
         let side = if self.is_reference { Side::Reference } else { Side::New };
         At { file: self.file.to_string_lossy(), row: self.at.row, side }
     }
 
-    /// The name of the document in warnings, cut where it is very long: its URL, or its place.
+    /// The name of the document in warnings: its URL, or its file and number. It has 100 characters at most.
     pub fn shown_name(&self) -> String {
         let place = || format!("{}:{}", self.file.display(), self.at.row);
         cut(self.url.as_ref().map_or_else(place, ToString::to_string), 100)
     }
 }
 
-/// A name with so many characters at most.
+/// The first `chars` characters of a name, with an ellipsis if there are more.
 pub(super) fn cut(name: String, chars: usize) -> String {
     match name.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &name[..end]),

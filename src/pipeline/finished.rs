@@ -1,4 +1,5 @@
-//! A result that is there already.
+//! Recognises a result that an earlier run of the same job has left, so that a job that a scheduler starts twice runs
+//! once. A [`fingerprint`] tells whether settings and input files are still the same.
 
 use super::{Against, GroupBy, Ignored, Job, Summary, all_inputs};
 use crate::corpus::{Input, InputMark, is_stream};
@@ -9,11 +10,11 @@ use simflip_core::clusters::{Keep, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The summary and the files of a job whose result is there: the same command and version wrote it, from settings and
-/// files as they are now, and no file of it is missing or of another length. So a job that a scheduler gives twice is
-/// done once.
+/// The summary and the files of a job whose whole result is there already; none if it is to be run. The same command
+/// and version must have written the result, from settings and files as they are now. No file of it may be missing or
+/// have another length.
 ///
-/// A command that replaces results, or reads a stream, is never done.
+/// None also for a job with `force`, one that reads a stream, and one without a command line.
 pub(crate) fn finished(job: &Job) -> Option<(Summary, Against)> {
     let path = job.out.join("report.json");
     let mut read = job.inputs.iter().chain(&job.against).chain(tables(job));
@@ -21,7 +22,7 @@ pub(crate) fn finished(job: &Job) -> Option<(Summary, Against)> {
         return None;
     }
     let report = Report::read_json(&path).ok()?;
-    // The program itself may be called otherwise. Results do not depend on the level of kernels.
+    // The path of the program may be another. Results do not depend on its vector instructions.
     let is_of_this_version = report.tool.version == Tool::this().version;
     if report.command_line.get(1..) != job.command_line.get(1..) || !is_of_this_version {
         return None;
@@ -37,12 +38,13 @@ pub(crate) fn finished(job: &Job) -> Option<(Summary, Against)> {
     (report.fingerprint.as_ref()? == &fingerprint(job, &files).ok()?).then(|| (Summary::of(&report), files))
 }
 
-/// The files besides documents that a job reads.
+/// The files of document frequencies and of boilerplate that a job reads.
 fn tables(job: &Job) -> impl Iterator<Item = &PathBuf> {
     job.frequencies.iter().chain(job.ignored.file())
 }
 
-/// A hash of what decides a result: settings, how files are read, and the files as they are.
+/// A hash, in 32 hexadecimal digits, of all that decides a result: the settings, the options of reading, and the files
+/// as they are now. Of large files it takes in parts and the time of the last change.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -54,9 +56,9 @@ pub(crate) fn fingerprint(job: &Job, files: &Against) -> Result<String> {
         .collect::<Result<_>>()?;
     let lossy = |path: &Path| path.to_string_lossy().into_owned();
     let paths: Vec<_> = files.inputs.iter().map(|input| lossy(&input.known_by())).collect();
-    // A mark does not look at all of a large file; one that was written to has another time.
+    // A mark does not look at all of a large file; a file that was changed has another time.
     let written: Vec<_> = files.inputs.iter().map(Input::written).collect();
-    // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
+    // Only some settings depend on the order in which inputs are named, or on the folder in their path.
     let by_name = job.settings.keep == Keep::InputOrder
         || job.settings.quota.each == Some(Source::Folder)
         || !matches!(

@@ -1,5 +1,5 @@
-//! The assignment of every document of a run: kept or not, and the document that stays for it. And the tables that
-//! list it.
+//! The assignment of every document of a run: its cluster, and the kept document that it is removed for. From it, and
+//! from the pairs, the tables of a result are written, of a run in memory or on disk.
 
 use super::Job;
 use super::documents::{NamedDocument, ReadDocuments};
@@ -23,31 +23,31 @@ pub struct Assignments<'a> {
     cluster: Vec<Option<Cluster>>,
     /// The first of each document's copies; itself where it has none.
     first: Vec<Document>,
-    /// The similarity of a text with one that stays, by the first copies of both.
+    /// The similarities of pairs of different texts of which one is kept, each text by its first document.
     near: HashMap<(Document, Document), f32>,
 }
 
 /// The assignment of a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DocumentAssignment {
-    /// Its cluster; none where nothing is near it.
+    /// Its cluster; none if it is in no cluster of two documents or more.
     pub cluster: Option<Cluster>,
-    /// Documents in that cluster, itself included.
+    /// Number of documents in that cluster, itself included; 1 without a cluster.
     pub size: u32,
-    /// The document that stays for it; itself, if it stays.
+    /// The kept document that it is removed for; itself, if it is kept.
     pub representative: Document,
-    /// Similarity to that document in 0..=1; none for itself, and where the two were not compared.
+    /// Similarity to that document, 0 to 1; none if it is itself, and if the two were not compared.
     pub similarity: Option<f32>,
 }
 
 impl<'a> Assignments<'a> {
-    /// Gathers what the pairs and clusters of a run say of each document.
+    /// Gathers the assignments of all documents from the pairs and clusters of an outcome.
     pub fn new(outcome: &'a Outcome) -> Self {
         let mut cluster = vec![None; outcome.documents];
         for (number, members) in (0..).zip(outcome.clusters.iter()) {
             members.iter().for_each(|member| cluster[member.index()] = Some(Cluster(number)));
         }
-        // Each copy is paired with the one that leads, and with others too if all pairs are listed.
+        // Each exact duplicate is paired with the kept one, and with others too if all pairs are listed.
         let mut copies = Partition::singletons(outcome.documents);
         for pair in outcome.pairs.iter().filter(|pair| pair.kind == PairKind::Exact) {
             copies.join(pair.a, pair.b);
@@ -77,25 +77,27 @@ impl<'a> Assignments<'a> {
         DocumentAssignment { cluster, size, representative, similarity }
     }
 
-    /// The similarity of two documents, where they were compared.
+    /// The similarity of two documents, 0 to 1; none if the run lists no pair of their texts.
     fn similarity(&self, a: Document, b: Document) -> Option<f32> {
         let [a, b] = [a, b].map(|document| self.first[document.index()]);
         if a == b { Some(1.0) } else { self.near.get(&(a.min(b), a.max(b))).copied() }
     }
 }
 
-/// A run, as tables list it, in memory or on disk.
+/// The pairs, clusters and documents of a run, as tables list them. One implementation is for runs in memory, and one
+/// for runs on disk.
 pub(crate) trait Listing {
-    /// All pairs that are listed, in order.
+    /// All pairs that are listed, ascending by their first and second document.
     fn pairs(&self) -> Result<impl Iterator<Item = Result<Pair>>>;
 
-    /// The documents of all clusters, in order of clusters. Their similarities are of no account.
+    /// The documents of all clusters, those of the reference set among them, in order of clusters. Their similarities
+    /// need not be filled in, as no table of clusters has them.
     fn members(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>>;
 
-    /// All new documents, in order.
+    /// All new documents, by number.
     fn documents(&self) -> Result<impl Iterator<Item = Result<(Document, DocumentAssignment)>>>;
 
-    /// The names and the place of a document in results.
+    /// The id, URL and place of a document, as tables write them.
     fn named(&self, document: Document) -> Result<NamedDocument<'_>>;
 }
 
@@ -103,7 +105,7 @@ pub(crate) trait Listing {
 pub(super) struct HeldListing<'a> {
     pub read: &'a ReadDocuments,
     pub outcome: &'a Outcome,
-    /// Gathered when documents are listed.
+    /// Empty until documents are listed.
     pub assignments: OnceCell<Assignments<'a>>,
 }
 
@@ -139,7 +141,7 @@ impl Listing for HeldListing<'_> {
     }
 }
 
-/// Writes pairs, clusters, and the tables of documents that are asked for.
+/// Writes the tables that the job asks for into `folder`: pairs and clusters, documents, and removed documents.
 pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> Result<()> {
     let Job { writes, settings, .. } = job;
     if writes.pairs {
@@ -166,7 +168,7 @@ pub(crate) fn write_tables(job: &Job, listing: &impl Listing, folder: &Path) -> 
     Ok(())
 }
 
-/// Writes the table of pairs, and tells the number of rows.
+/// Writes the table of pairs to `path`, and gives the number of its rows.
 pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Path) -> Result<u64> {
     let rows = listing.pairs()?.map(|pair| {
         let pair = pair?;
@@ -187,7 +189,7 @@ pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Pa
     tables::write(path, rows)
 }
 
-/// Writes the table of clusters, and tells the number of rows.
+/// Writes the table of clusters to `path`, and gives the number of its rows: one for each document in a cluster.
 pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64> {
     let rows = listing.members()?.map(|member| {
         let (document, DocumentAssignment { cluster, size, representative, .. }) = member?;
@@ -204,14 +206,14 @@ pub(crate) fn write_clusters(listing: &impl Listing, path: &Path) -> Result<u64>
     tables::write(path, rows)
 }
 
-/// The documents that a table has.
+/// The new documents that a table of documents has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WantedRows {
     All,
     Removed,
 }
 
-/// The new documents, or those that go, with what becomes of each, in order.
+/// The rows of a table of documents, by number: all new documents, or the removed ones.
 fn document_rows<L: Listing>(
     listing: &L,
     wanted: WantedRows,

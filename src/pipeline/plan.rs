@@ -1,4 +1,6 @@
-//! Plans: which index so many documents call for, what it costs, and how fast it is here.
+//! Plans an index of SimHashes: the one that serves a number of documents, its memory, and its speed on this machine.
+//! In the fields, *h* is the largest Hamming distance, in bits, of hashes that are near. Documents count by distinct
+//! hashes.
 
 use super::stages::{Progress, Stages};
 use super::{Job, read_files};
@@ -9,23 +11,24 @@ use simflip_core::dedup::Prepared;
 use simflip_core::internal::{Hashes, model};
 use simflip_core::settings::{Generator, Recall};
 
-/// The purpose of an index.
+/// The purpose of an index that is to be planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Purpose {
-    /// Number of documents; the corpus's own number of distinct hashes where there is a corpus, else none.
+    /// Number of documents to plan for first; `None` for the number of distinct hashes of the job's inputs, if it has
+    /// any.
     pub documents: Option<u64>,
-    /// Numbers of documents to plan for besides.
+    /// Other numbers of documents to plan for.
     pub sizes: Vec<u64>,
-    /// Most bytes for the index.
+    /// Most bytes that the index may take; `None` for any number.
     pub memory: Option<u64>,
     /// h: hashes that differ in at most this many bits are near.
     pub distance: u32,
-    /// Wanted share of the pairs at distance 1 to h.
+    /// The wanted recall, above 0 and at most 1: the share of the pairs at distance 1 to h that is found.
     pub recall: f64,
-    /// Bits of a key; by default chosen.
+    /// Bits of a table's key; `None`: the plan chooses them.
     pub key_bits: Option<u32>,
-    /// Number of queries; without it, every document is searched for among all, and either
-    /// side of a pair may find it.
+    /// Number of queries from outside. `None`: every stored document is searched for among all, so that a pair is found
+    /// from either of its documents.
     pub queries: Option<u64>,
 }
 
@@ -34,43 +37,45 @@ pub struct Purpose {
 pub struct Plan {
     /// h.
     pub distance: u32,
-    /// The recall that is wanted.
+    /// The wanted recall.
     pub recall: f64,
-    /// True if recall and candidates come from a sample of documents; else from made-up weights, normally distributed.
+    /// True if recall and candidates were measured on the job's inputs; false if they come from the built-in model of
+    /// near pairs.
     pub measured: bool,
-    /// Documents of the corpus, 0 without one.
+    /// Documents of the job's inputs; 0 without inputs.
     pub sampled_documents: u64,
     /// Pairs at distance 1 to h that recall is counted on.
     pub pairs: u64,
-    /// Corrupt sections met.
+    /// Corrupt sections of the inputs.
     pub corrupt: u64,
-    /// The cost of a search's steps on this machine.
+    /// The time that each step of a search takes on this machine, as measured now.
     pub machine: Machine,
-    /// Threads that the last column counts on.
+    /// Threads that [`PlanRow::seconds`] counts with.
     pub threads: u64,
-    /// A row for each number of documents, the wanted one first.
+    /// A row for each number of documents: [`Purpose::documents`] first, then [`Purpose::sizes`].
     pub rows: Vec<PlanRow>,
 }
 
 /// The plan for one number of documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanRow {
-    /// Documents with distinct hashes.
+    /// Number of documents with distinct hashes.
     pub documents: u64,
-    /// The index; none if nothing fits the memory.
+    /// The index that is chosen; none if no index fits the memory.
     pub choice: Option<Choice>,
-    /// The index with the fewest bytes, if nothing fits.
+    /// The index with the fewest bytes; none if one was chosen.
     pub smallest: Option<Choice>,
-    /// Queries a second on one thread, besides writing down matches.
+    /// Queries per second of one thread, without the time for noting matches; 0 if no index fits.
     pub queries_per_second: f64,
-    /// Seconds that all queries take on all threads.
+    /// Seconds that all queries take on all threads; 0 if no index fits.
     pub seconds: f64,
 }
 
 /// Pairs of the built-in model.
 const MODEL_PAIRS: usize = 2_000;
 
-/// Plans an index. Nothing is written. Without inputs the model is [`Model::built_in`].
+/// Plans an index for `purpose`. Nothing is written. Near pairs are measured on the job's inputs; without inputs, they
+/// are those of [`Model::built_in`]. `progress` hears of the stages.
 ///
 /// # Errors
 /// If no document could be read, or if a setting has no meaning.

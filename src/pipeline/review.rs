@@ -1,4 +1,5 @@
-//! Makes the page on which a person judges a sample of the pairs of a result.
+//! Makes the page on which a person judges a sample of the pairs of a result. Pairs are sampled by *bands*: ranges of
+//! distance or similarity, of which each has its share of the sample.
 
 use super::documents::count_boilerplate;
 use super::grouped;
@@ -19,47 +20,48 @@ use hashbrown::HashMap;
 use simflip_core::id::{Document, Id};
 use std::path::PathBuf;
 
-/// A review to prepare.
+/// The order for a review: the result, the sample, and the page to write.
 #[derive(Clone, Debug, Default)]
 pub struct ReviewJob {
     /// The folder that [`super::dedup`] wrote.
     pub result: PathBuf,
-    /// Where the corpus is now; empty: where the result's report says it was.
+    /// Files and folders of the corpus as it is now; empty if it is where the report of the result says.
     pub corpus: Vec<PathBuf>,
-    /// The options of reading, as for the result.
+    /// The options of reading, which must be those of the result.
     pub options: ReadOptions,
-    /// Pairs to draw.
+    /// Number of pairs to sample.
     pub size: usize,
-    /// Seed of the draw.
+    /// Seed of the sample.
     pub seed: u64,
-    /// The bands; `None`: of distance where pairs have one and passed no check, otherwise of similarity.
+    /// The bands that the sample is drawn from. `None` chooses bands of distance if the run verified nothing and all
+    /// pairs have a distance, and otherwise bands of similarity at [`SIMILARITY_CUTS`].
     pub bands: Option<Bands>,
-    /// The page to write.
+    /// The HTML file to write.
     pub page: PathBuf,
     /// The time of writing, RFC 3339.
     pub created: String,
 }
 
-/// The outcome of drawing pairs for a review.
+/// The numbers of pairs and bands of a review that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReviewSummary {
-    /// Pairs to judge.
+    /// Sampled pairs, which are to be judged.
     pub sampled: u64,
     /// Listed pairs of different texts that they were drawn from.
     pub pairs: u64,
-    /// Bands.
+    /// Bands that have pairs.
     pub bands: u64,
 }
 
-/// Cuts of bands of similarity.
+/// The similarities, 0 to 1, at which bands of similarity are cut.
 pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98];
 
-/// Draws a sample of the pairs that a result lists, reads their texts again and writes the page to judge them
-/// on.
+/// Draws a sample of the pairs of different texts that a result lists, reads their texts again, and writes the page to
+/// judge them on.
 ///
 /// # Errors
-/// If the folder is none of ours, if it lists no pair of different texts, if the corpus is not where it was
-/// or has changed since, or if the page cannot be written.
+/// If the folder is not a result with a whole pairs.csv, or lists no pair of different texts. Also if the corpus is not
+/// where it was, or has changed since, or if the page cannot be written.
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
     let report = Report::of_result(&job.result)?;
@@ -116,7 +118,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     })
 }
 
-/// The bands that suit the measure by which pairs were joined.
+/// The bands for a review that names none: see [`ReviewJob::bands`].
 fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
     let is_checked = report.searched().is_some_and(|(settings, _)| settings.verification.measure().is_some());
     if !is_checked && pairs.iter().all(|pair| pair.distance.is_some()) {
@@ -128,12 +130,14 @@ fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
 
 /// A document that the sample names, as it was found in the corpus.
 struct FoundDocument {
-    /// A document's own id goes before the name of its place, and the first document that has it before others.
+    /// Of several documents that an id may mean, the one with the least rank has it. Documents with the id as their own
+    /// come before the one whose file and number it names.
     rank: (bool, DocId),
     side: ReviewPage,
 }
 
-/// The two documents of every sampled pair.
+/// The two documents of every sampled pair, in the order of the sample, with their texts. `ids` has the id of each
+/// document number of the sample.
 fn texts(
     job: &ReviewJob,
     report: &Report,
@@ -216,7 +220,7 @@ fn texts(
     sample.pairs.iter().map(|sampled| Ok([side(sampled.pair.a)?, side(sampled.pair.b)?])).collect()
 }
 
-/// The files to read, and what the result calls each.
+/// The files to read, and the name that ids in the result have for each. `files` are those of the report.
 fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>)> {
     let moved = |why: &str| {
         let expected = format!(
@@ -248,7 +252,8 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
     Ok((inputs, called))
 }
 
-/// Refuses files that have changed since the result was made, or that it calls otherwise.
+/// Checks that the files that were read `now`, by the names that the result has for them, hold the documents that they
+/// held `before`, when the result was made. Fails if they do not.
 fn unchanged(
     before: &[FileRow],
     now: &[corpus::FileReading],

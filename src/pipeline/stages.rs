@@ -1,4 +1,5 @@
-//! Time of each stage of a run, and who hears of its progress.
+//! The time of each stage of a run, and the trait by which a caller hears of its progress. A stage is here any step of
+//! a run that is timed by itself, such as `read`, `join` or `write results`. Stages follow each other and do not nest.
 
 use crate::report::model::Stage;
 use crate::resources::cpu_seconds;
@@ -6,22 +7,25 @@ use simflip_core::progress::{self, Step};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Hears how a run goes on. All calls may come from any thread.
+/// Hears of the progress of a run. Calls may come from any thread; [`advance`](Self::advance) comes from several at
+/// once.
 pub trait Progress: Sync {
-    /// A stage begins that works through `total` of `unit`; 0 where the amount is not known.
+    /// A stage begins that works through `total` of `unit`, such as `documents` or `bytes`; 0 if the total is not
+    /// known.
     fn begin(&self, stage: &str, total: u64, unit: &str);
-    /// Notes that `amount` more is done.
+    /// The stage has worked through `amount` more of its unit.
     fn advance(&self, amount: u64);
-    /// The stage is over.
+    /// The stage that began last is over.
     fn end(&self);
-    /// Something to tell the user at once.
+    /// A message for the user, such as a warning, to be shown at once.
     fn note(&self, message: &str);
-    /// A part of a run begins, counted from 1, of so many.
+    /// The part `_number` of the run's `_of` parts begins, counted from 1. Only runs on disk have parts.
     fn part(&self, _number: u32, _of: u32) {}
 }
 
 impl dyn Progress + '_ {
-    /// Goes through a stage. The work gets a function that tells how much more is done.
+    /// Begins a stage, runs `work`, and ends the stage. `work` gets a function to call with the amount that it has done
+    /// since the last call, in `unit`.
     pub(crate) fn during<R>(
         &self,
         stage: &str,
@@ -36,7 +40,7 @@ impl dyn Progress + '_ {
     }
 }
 
-/// Hears nothing.
+/// A listener that ignores all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -47,11 +51,11 @@ impl Progress for Silent {
     fn note(&self, _: &str) {}
 }
 
-/// A stage that runs.
+/// A stage that has begun.
 #[derive(Clone, Copy, Debug)]
 struct BegunStage {
     wall: Instant,
-    /// Seconds of processor time of the run before it.
+    /// Seconds of processor time of the process when it began; none if the system does not tell.
     cpu: Option<f64>,
     /// The number of items that it works through.
     items: u64,
@@ -63,22 +67,24 @@ impl BegunStage {
     }
 }
 
-/// The stages of a run, in order, with their times. Hears of the core's steps, which are stages too.
+/// The stages of a run, in order, with their times. As a [`progress::Progress`] it also times the steps of the core,
+/// and passes on their progress.
 pub struct Stages<'a> {
     done: Mutex<Vec<Stage>>,
-    /// The core's step that runs.
+    /// The core's step that has begun; none between steps.
     begun: Mutex<Option<BegunStage>>,
     progress: &'a dyn Progress,
 }
 
 impl<'a> Stages<'a> {
-    /// Begins without a stage.
+    /// No stage yet. `progress` hears of the progress of all.
     pub fn new(progress: &'a dyn Progress) -> Self {
         Self { done: Mutex::default(), begun: Mutex::default(), progress }
     }
 
-    /// Runs a stage that works through `items`, and through `bytes` where that has a meaning. The work gets a
-    /// function that tells how much more of the items (or bytes, if there are any) is done.
+    /// Runs and times a stage that works through `items` of `unit`, and through `bytes`; either is 0 if it is not known
+    /// or has no meaning. `work` gets a function to call with the amount that it has done since the last call. It
+    /// counts in bytes if `bytes` is not 0, and otherwise in items.
     pub fn run<R>(
         &self,
         name: &str,
@@ -94,7 +100,7 @@ impl<'a> Stages<'a> {
         result
     }
 
-    /// Runs a stage whose work tells of its progress itself.
+    /// Runs and times a stage whose work itself reports progress to [`progress`](Self::progress).
     pub fn timed<R>(&self, name: &str, items: u64, unit: &str, work: impl FnOnce() -> R) -> R {
         let begun = BegunStage::now(items);
         let result = work();
@@ -115,12 +121,12 @@ impl<'a> Stages<'a> {
         });
     }
 
-    /// Adds a stage that was timed elsewhere.
+    /// Adds a stage that the caller has timed.
     pub(super) fn push(&self, stage: Stage) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
     }
 
-    /// Corrects what the last stage worked through, once it is known.
+    /// Sets the items and bytes of the last stage, which were not known when it began.
     pub fn amend(&self, items: u64, bytes: u64) {
         if let Some(stage) = self.done.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             (stage.items, stage.bytes) = (items, bytes);
@@ -132,16 +138,16 @@ impl<'a> Stages<'a> {
         self.progress
     }
 
-    /// The stages run so far.
+    /// The stages that have ended so far, in order.
     pub fn done(&self) -> Vec<Stage> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The stage that looks for candidates.
+/// The name of the stage that searches for candidates.
 pub(crate) const SEARCH: &str = "join";
 
-/// The name of a step of the core, and the unit that it counts.
+/// The name of the stage that a step of the core is, and the unit that it counts.
 fn words(step: Step) -> (&'static str, &'static str) {
     match step {
         Step::ExactDuplicates => ("exact duplicates", "documents"),
