@@ -1,11 +1,12 @@
-//! Files and folders of ours while they are made, and the one rule for what they may replace.
+//! Writes files and folders whole or not at all, by one rule for what they may replace.
 //!
-//! - Nothing is written over that is not ours, and nothing that the run reads, under whatever name.
-//! - What is made has a name of its own ([`Unfinished`]) until it is whole, and only then takes its place.
-//! - A link stays a link: what it leads to is replaced. A file that is replaced keeps its mode, and its owner
-//!   where the system lets us.
-//! - A run that is ended takes away what it began ([`take_all_away`]). What a killed one left is taken away by
-//!   the next that writes to the same place, and is never read. Only a folder to go on in ([`kept`]) stays.
+//! - No file is replaced that simflip did not write, and none that the run reads, by whatever name.
+//! - A file or folder that is being written has a name of its own ([`Unfinished`]). Once whole, it is renamed to its
+//!   *place*: the path where it is to be.
+//! - A link stays a link: its target is replaced. A replaced file keeps its mode, and its owner if the system lets us.
+//! - A run that a signal ends removes all that it began ([`take_all_away`]). Leftovers of a killed run are removed by
+//!   the next run that writes to the same place, and are never read. Only a working folder that a later run can resume
+//!   ([`kept`]) stays.
 
 mod unfinished;
 
@@ -21,13 +22,13 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// True if a path is the address of something in a store or on a web server, as `s3://bucket/key`.
+/// True if a path is the address of an object in a store or on a web server, such as `s3://bucket/key`.
 pub(crate) fn is_address(path: &Path) -> bool {
     let scheme = path.to_str().and_then(|path| path.split_once("://")).map_or("", |(scheme, _)| scheme);
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Refuses an address where something is to be written.
+/// Checks that a path to write to, the value of the option `parameter`, is on this machine and not an address.
 pub(crate) fn check_is_here(parameter: &'static str, path: &Path) -> Result<()> {
     if !is_address(path) {
         return Ok(());
@@ -37,12 +38,13 @@ pub(crate) fn check_is_here(parameter: &'static str, path: &Path) -> Result<()> 
     Err(Error::parameter(parameter, path.display(), expected))
 }
 
-/// The folder that a path is in.
+/// The folder that a path is in; `.` for a name alone.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Has the names in a folder go to the disk, where the system can: some file systems do not.
+/// Makes sure that the names of files in a folder are on the disk. Failure is ignored, as some file systems cannot do
+/// it.
 pub(crate) fn sync_folder(folder: &Path) {
     #[cfg(unix)]
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -50,7 +52,7 @@ pub(crate) fn sync_folder(folder: &Path) {
     let _ = folder;
 }
 
-/// True if two paths lead to the same file or folder, through links and by any name.
+/// True if two paths lead to the same file or folder, through links and by any name; false if one leads nowhere.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -62,12 +64,13 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     fs::canonicalize(a).ok().is_some_and(|a| fs::canonicalize(b).ok() == Some(a))
 }
 
-/// Where a path leads: behind a link, what it leads to. Its name need not be taken yet, and may end with a slash.
+/// The path that writing to `path` replaces: the target if it is a link, and otherwise itself, without a slash at the
+/// end. Nothing need be there.
 ///
 /// # Errors
 /// If a link leads nowhere.
 pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
-    // A slash at the end would be followed by names of folders beside it.
+    // A name with an ending is made of the path later; a slash would stand before the ending.
     let path: PathBuf = path.components().collect();
     match fs::symlink_metadata(&path) {
         Ok(found) if found.is_symlink() => fs::canonicalize(&path),
@@ -75,11 +78,11 @@ pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Refuses a file that may not be written to `path`, as far as that shows before hours of work. A file that is there
-/// already must be one that `is_ours` knows; `kind` names such files.
+/// Checks, before a long run, that a file may be written to `path`, the value of the option `parameter`. A file that is
+/// there already must be one that `is_ours` is true of; `kind` names such files in the error.
 ///
 /// # Errors
-/// [`Error::Core`] if there is no folder for it, or something in its place that is not replaced.
+/// [`Error::Core`] if there is no folder for it, or something in its place that may not be replaced.
 pub fn check_file(
     parameter: &'static str,
     path: &Path,
@@ -116,7 +119,8 @@ pub fn check_file(
     Ok(())
 }
 
-/// A file of ours that is being written, under a name of its own.
+/// A file that is being written, under a temporary name beside its place. It is removed if it is dropped before
+/// [`NewFile::finish`].
 #[derive(Debug)]
 pub struct NewFile {
     making: Unfinished,
@@ -144,11 +148,10 @@ impl NewFile {
         &mut self.file
     }
 
-    /// Puts the file in its place.
+    /// Puts the file in its place, once its bytes are on the disk.
     ///
     /// # Errors
-    /// If it cannot be stored or renamed; then nothing of it remains, and what was there before is there
-    /// still.
+    /// If it cannot be stored or renamed. Then nothing of it remains, and a file that was there before stays.
     pub fn finish(self) -> Result<()> {
         let Self { making, file, place, named } = self;
         let finish = || {
@@ -162,7 +165,7 @@ impl NewFile {
     }
 }
 
-/// Gives a file the mode of the one that it replaces, and its owner and group if we may.
+/// Gives a file the mode of the one that it replaces, and its owner and group if the system allows that.
 fn keep_rights(file: &File, before: &Metadata) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -177,10 +180,10 @@ fn keep_rights(file: &File, before: &Metadata) -> io::Result<()> {
     file.set_permissions(before.permissions())
 }
 
-/// Writes a file whole or not at all.
+/// Writes `bytes` to the file `path`, whole or not at all.
 ///
 /// # Errors
-/// If it cannot be written; then what was there before is there still.
+/// If it cannot be written; then a file that was there before stays.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut new = NewFile::begin(path)?;
     io::Write::write_all(new.file(), bytes).map_err(|error| Error::io(path, error))?;

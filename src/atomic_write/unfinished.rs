@@ -1,8 +1,9 @@
-//! Files and folders in the making, under a name that says so: removed when the run ends early, found and removed by a
-//! later run when it was killed.
+//! Files and folders that are being written, under names that say so. They are removed when the run ends early. If it
+//! is killed, a later run finds and removes them.
 //!
-//! `result` is made as `result.unfinished-XXXXXX`. Beside it is `result.unfinished-XXXXXX.lock`, which the run
-//! holds locked as long as it lives, on whatever machine: a leftover is what nobody holds.
+//! `result`, its *place*, is written as `result.unfinished-XXXXXX`. Beside it is `result.unfinished-XXXXXX.lock`, which
+//! the run holds locked as long as it lives, on any machine. A *leftover* is one whose lock nobody holds. An earlier
+//! folder at the place *steps aside* as `result.unfinished-XXXXXX-old` while the new one is renamed.
 
 use crate::display::printable_path;
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The mark between the name of the place and the random characters.
 const MARK: &str = ".unfinished-";
 /// Random characters behind the mark.
 const RANDOM_CHARACTERS: usize = 6;
@@ -21,26 +23,27 @@ const ASIDE: &str = "-old";
 /// The endings behind the random characters.
 const ENDS: [&str; 3] = ["", LOCK, ASIDE];
 
-/// Everything that this process is making. Whoever holds the lock may rename and remove it.
+/// The paths of all unfinished files and folders of this process. They are renamed and removed under this lock alone.
 static MAKING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn making() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A path with something behind its name.
+/// A path with `end` behind its name.
 pub(crate) fn with(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(end);
     PathBuf::from(name)
 }
 
-/// True if a name is one of something unfinished, or of its lock, or of what stepped aside for it.
+/// True if a file name is that of an unfinished file or folder, of its lock, or of one that stepped aside for it; a
+/// leftover, too.
 pub(crate) fn is_unfinished(name: &OsStr) -> bool {
     split_name(&name.to_string_lossy()).is_some()
 }
 
-/// True if such a name is of something that this process is making.
+/// True if a file name is one of these three, and this process is writing the file or folder now.
 pub(crate) fn is_being_made(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let making = making();
@@ -48,7 +51,7 @@ pub(crate) fn is_being_made(name: &OsStr) -> bool {
     names.any(|made| name.strip_prefix(&*made.to_string_lossy()).is_some_and(|end| ENDS.contains(&end)))
 }
 
-/// The parts of such a name: before the mark, and behind the random characters.
+/// The parts of such a name: the name of the place, and one of [`ENDS`]. None for any other name.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     let (before, behind) = name.rsplit_once(MARK)?;
     let (random, end) = behind.split_at_checked(RANDOM_CHARACTERS)?;
@@ -56,7 +59,7 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
     (!before.is_empty() && fits).then_some((before, end))
 }
 
-/// Removes whatever a path leads to, and nothing behind a link.
+/// Removes the file, folder or link at a path, and not the target of a link. It is no failure if nothing is there.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -66,7 +69,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file or folder in the making. Dropped, it is taken away.
+/// A file or folder that is being written, under its temporary name. It is removed if it is dropped before
+/// [`Unfinished::finish`].
 #[derive(Debug)]
 pub struct Unfinished {
     path: PathBuf,
@@ -75,12 +79,13 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins a file that will be at `place`, as open as the process's mask allows.
+    /// Begins a file that will be at `place`, with the mode that the process's umask gives, and opens it for writing.
     pub fn file(place: &Path) -> io::Result<(Self, File)> {
         Self::begin(place, |path| File::create_new(path))
     }
 
-    /// Begins a file that will never be more than that, open to its owner alone; `place` gives it its name.
+    /// Begins a temporary file that is never finished, open to its owner alone. `place` gives the folder and the
+    /// beginning of its name.
     pub(crate) fn private_file(place: &Path) -> io::Result<(Self, File)> {
         let mut options = File::options();
         options.write(true).create_new(true);
@@ -89,7 +94,7 @@ impl Unfinished {
         Self::begin(place, |path| options.open(path))
     }
 
-    /// Begins a folder that will be at `place`; until then it is open to its owner alone.
+    /// Begins a folder that will be at `place`. It is open to its owner alone.
     pub fn folder(place: &Path) -> io::Result<Self> {
         let make = |path: &Path| {
             #[cfg_attr(not(unix), expect(unused_mut))]
@@ -132,20 +137,20 @@ impl Unfinished {
         }
     }
 
-    /// The path under which the file or folder is made.
+    /// The temporary path of the file or folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path to which an earlier file or folder may step aside.
+    /// The path to which an earlier file or folder at the place may step aside, until this one is there.
     pub(crate) fn aside(&self) -> PathBuf {
         with(&self.path, ASIDE)
     }
 
-    /// Lets `rename` give it its name. A signal waits until that is done.
+    /// Calls `rename` with the temporary path, to move it to its place. A signal waits until that is done.
     ///
     /// # Errors
-    /// As `rename`; then it is taken away.
+    /// As `rename`; then the file or folder is removed.
     pub fn finish<T>(self, rename: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let all = making();
         let done = rename(&self.path);
@@ -153,7 +158,8 @@ impl Unfinished {
         done
     }
 
-    /// Leaves it where it is, as something to be looked at by a person, under a name that no run takes away.
+    /// Renames it, where its place is taken, to the first free name `place-2`, `place-3` and so on, which it returns.
+    /// No run removes that.
     pub(crate) fn rescue(self, place: &Path) -> io::Result<PathBuf> {
         let free =
             (2..).map(|n| with(place, &format!("-{n}"))).find(|path| fs::symlink_metadata(path).is_err());
@@ -172,21 +178,21 @@ impl Drop for Unfinished {
     }
 }
 
-/// The folder in which this process works and can be gone on with.
+/// The working folder of this process that a later run of the same command can resume.
 static KEPT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Sets the folder that stays if this process is ended, for the next to go on in; none once there is no more to it.
+/// Sets the working folder that stays if a signal ends this process, as a later run resumes it; none once it is gone.
 pub(crate) fn keep(folder: Option<PathBuf>) {
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = folder;
 }
 
-/// The folder that stays if this process is ended, for the next to go on in.
+/// The working folder that stays if a signal ends this process; none if there is no such folder.
 #[cfg(unix)]
 pub fn kept() -> Option<PathBuf> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The sentence that names the folder of what was finished, and what to do with it.
+/// The end of a sentence on finished stages: it names the working folder that keeps them, and ways to go on.
 pub(crate) fn kept_messages(folder: &Path) -> String {
     let shown = printable_path(folder);
     format!(
@@ -194,8 +200,8 @@ pub(crate) fn kept_messages(folder: &Path) -> String {
     )
 }
 
-/// Takes away everything that this process has begun and not finished. Nothing can be begun, finished or
-/// given up after that: for a process that ends at once, as on a signal.
+/// Removes all files and folders that this process has begun and not finished. It is for a process that ends right
+/// after, as on a signal: any thread that begins, finishes or drops one later waits forever.
 #[cfg(unix)]
 pub fn take_all_away() {
     let all = making();
@@ -211,16 +217,16 @@ pub fn take_all_away() {
     std::mem::forget(all);
 }
 
-/// Folders that were swept: of a folder of very many files, not all are looked through again for each of them.
+/// Folders that [`sweep`] has searched for leftovers. Files that are begun there later do not search them again.
 static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Takes away whatever runs that were killed have left in a folder of ours, whatever it was to be.
+/// Removes all leftovers of killed runs in a folder of simflip's, for any place in it.
 pub(crate) fn sweep(folder: &Path) {
     take_away(folder, None);
     SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_path_buf());
 }
 
-/// Takes away what runs that were killed have left of `place`.
+/// Removes the leftovers of killed runs that were to be at `place`, unless its folder was swept before.
 pub(crate) fn take_leftovers_away(place: &Path) {
     let folder = super::folder_of(place);
     if !SWEPT.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
@@ -230,8 +236,8 @@ pub(crate) fn take_leftovers_away(place: &Path) {
     }
 }
 
-/// Takes away what is left in a folder of the place of this name, or of any. What had stepped aside for a new
-/// file or folder that did not come is put back.
+/// Removes the leftovers in a folder of the place with this name, or of all places. A file or folder that stepped aside
+/// is put back if its place is free.
 fn take_away(folder: &Path, name: Option<&str>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

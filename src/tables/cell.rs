@@ -1,12 +1,12 @@
-//! Cells that a spreadsheet would take for formulas.
+//! Guards table cells that a spreadsheet would run as formulas.
 //!
-//! A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is a formula to a spreadsheet, and
-//! ids and addresses come from the web. Such a cell gets an apostrophe in front, and so does one that has an
-//! apostrophe there already, so that reading can take away just what writing put there. A number is none, though it has
-//! a sign.
+//! A cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is a formula to a spreadsheet, and ids and
+//! URLs come from the web. Writing puts an apostrophe before such a cell; numbers and a lone `-` stay as they are. If a
+//! formula has apostrophes before it already, it gets one more, so that reading gives back the cell as it was.
 
 use std::borrow::Cow;
 
+/// True if a cell, without apostrophes before it, is a formula to a spreadsheet.
 fn is_live(cell: &str) -> bool {
     let cell = cell.trim_start_matches('\'');
     let is_number = || {
@@ -17,12 +17,12 @@ fn is_live(cell: &str) -> bool {
     cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell != "-" && !is_number()
 }
 
-/// A cell as it is written.
+/// A cell as it is written: with an apostrophe before it if a spreadsheet would take it for a formula.
 pub fn guarded(cell: &str) -> Cow<'_, str> {
     if is_live(cell) { Cow::Owned(format!("'{cell}")) } else { Cow::Borrowed(cell) }
 }
 
-/// A cell as it was before it was [`guarded`].
+/// A cell that was read, as it was before it was [`guarded`].
 pub fn plain(cell: &str) -> &str {
     cell.strip_prefix('\'').filter(|rest| is_live(rest)).unwrap_or(cell)
 }

@@ -1,4 +1,5 @@
-//! Are the tables in order, by themselves and beside one another?
+//! Checks tables for `simflip inspect`: each by itself, and pairs against the clusters of the same result. Problems go
+//! into an [`Inspection`]; an `Err` means that a file cannot be read or is no such table.
 
 use super::read::{ClustersReader, PairsReader};
 use super::{ClusterRow, DocumentRow, PairRow, TableRow};
@@ -15,23 +16,23 @@ use simflip_core::dedup::PairKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The facts that the pairs of a result must fit.
+/// The facts of a result that its pairs must fit.
 pub(crate) struct Together {
-    /// The cluster of each document, by the hash of its id.
+    /// The number of the cluster of each document that is in one, by the hash of its id.
     pub(crate) cluster_of: HashMap<u64, u32>,
-    /// True if every pair is within one cluster.
+    /// True if both documents of every pair must be in one cluster, as connected linkage has it.
     pub(crate) connected: bool,
-    /// The similarity from which a pair of different texts is listed, if a check was made.
+    /// The threshold that pairs of different texts must reach; none if the run verified nothing.
     pub(crate) passing: Option<f64>,
 }
 
 impl Together {
-    /// The problem of a pair, if it has one.
+    /// The problem of a pair with these ids and this similarity, if it has one. `near` is true for different texts.
     fn problem(&self, [a, b]: [&str; 2], similarity: Option<f64>, near: bool) -> Option<&'static str> {
         /// Similarities are written with four decimals.
         const ROUNDED: f64 = 5.1e-5;
         let [a, b] = [a, b].map(|id| self.cluster_of.get(&feature(id.as_bytes())));
-        // Of two near documents one may stay and lead none, where the other went for a third.
+        // With stars, a kept document without a cluster may be near one that was removed for a third.
         if a.is_none() && b.is_none() || self.connected && a.is_none() | b.is_none() {
             return Some("a document that is in no cluster of clusters.csv");
         }
@@ -43,7 +44,7 @@ impl Together {
     }
 }
 
-/// Checks a `pairs.csv`, and counts its rows.
+/// Checks a `pairs.csv`, against the rest of its result if that is given, and counts its rows.
 pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspection, u64)> {
     let mut inspection = Inspection::of("table of pairs");
     Table::open_ours(path)?.begins_with(&PairRow::COLUMNS[..6])?;
@@ -70,7 +71,7 @@ pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspect
             }
         };
         let exact = row.kind() == PairKind::Exact;
-        // Versions before the column by_cluster copies by their kind alone.
+        // Without the column `measure`, the kind alone says which pairs are of one text.
         let copies = measure.map_or(exact, |measure| measure == "text");
         if copies != exact || (copies && similarity != Some(1.0)) {
             wrong("a pair of kind exact has the measure text and a similarity of 1, and no other pair has");
@@ -101,25 +102,25 @@ pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspect
 
 /// The counts of a `clusters.csv`.
 pub(crate) struct CheckedClusters {
-    /// Its rows: documents that are in a cluster.
+    /// Number of rows: documents that are in a cluster.
     pub(crate) documents: u64,
-    /// Its clusters.
+    /// Number of clusters.
     pub(crate) clusters: u64,
-    /// The cluster of each document, by the hash of its id.
+    /// The number of the cluster of each document, by the hash of its id.
     pub(crate) cluster_of: HashMap<u64, u32>,
 }
 
-/// Checks a `clusters.csv`, and counts what is in it. How many documents of a cluster stay is checked where `quota` is
-/// known.
+/// Checks a `clusters.csv`, and counts its documents and clusters. With `quota`, that of the run, also checks the
+/// number of kept documents of each cluster.
 pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection, CheckedClusters)> {
-    /// A cluster as its rows tell it.
+    /// The counts of a cluster by its rows.
     struct ClusterRows {
         number: u32,
         /// The size that its first row says.
         size: Option<u64>,
         members: u64,
         kept: u64,
-        /// Members that are reference documents, all of which stay.
+        /// Members that are reference documents; all of them count as kept.
         references: u64,
     }
     let mut inspection = Inspection::of("table of clusters");
@@ -179,7 +180,7 @@ pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection,
     Ok((inspection, CheckedClusters { documents, clusters, cluster_of }))
 }
 
-/// Checks a table of documents; counts its rows, and the documents among them that stay.
+/// Checks a `documents.csv` or `removed.csv`. Gives the number of its rows, then that of kept documents among them.
 pub(crate) fn documents(path: &Path) -> Result<(Inspection, [u64; 2])> {
     let mut inspection = Inspection::of("table of documents");
     let mut table = Table::open_ours(path)?;

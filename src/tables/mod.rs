@@ -1,13 +1,12 @@
-//! `pairs.csv`, `clusters.csv` and tables of documents: written and read here, and nowhere else, row by row, so that
-//! their size is no matter of memory.
+//! The tables of a result: `pairs.csv`, `clusters.csv` and tables of documents. They are written and read here alone,
+//! row by row, so that a table of any size needs little memory.
 //!
-//! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order
-//! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
-//! take for a formula is guarded ([`cell`]).
+//! A table of CSV is UTF-8 with commas, quotes where needed, one header line, and a line feed at the end of each line.
+//! Rows stand in the order in which the caller gives them. Similarities have four decimals. A cell that a spreadsheet
+//! would take for a formula is guarded ([`cell`]).
 //!
-//! [`write()`] writes them, each by its [`TableRow`], [`PairsReader`] and [`ClustersReader`] read. Readers
-//! find columns by name, so that they take those that a person has cut to a few
-//! columns; plain or gzip'd.
+//! [`write()`] writes tables of any [`TableRow`]. [`PairsReader`] and [`ClustersReader`] read them, plain or gzip'd.
+//! They find columns by name, so that a person may have deleted or moved columns.
 
 pub mod cell;
 pub(crate) mod check;
@@ -26,26 +25,26 @@ use serde::{Serialize, Serializer};
 use simflip_core::dedup::PairKind;
 use std::borrow::Cow;
 
-/// The table of all documents.
+/// The file name of the table of all new documents.
 pub(crate) const DOCUMENTS: &str = "documents.csv";
 
-/// The table of all documents, an object a line.
+/// The file name of that table with a JSON object on each line.
 pub(crate) const DOCUMENTS_JSONL: &str = "documents.jsonl";
 
-/// The table of all documents in columns.
+/// The file name of that table as Parquet.
 pub(crate) const DOCUMENTS_PARQUET: &str = "documents.parquet";
 
-/// The table of the documents that can go.
+/// The file name of the table of removed documents.
 pub(crate) const REMOVED: &str = "removed.csv";
 
 /// The place of a document: its file, its row, and its side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct At<'a> {
-    /// The file, as it was found.
+    /// The path of the file, as it was found.
     pub file: Cow<'a, str>,
-    /// Which document of that file, counted from 0.
+    /// The number of the document in that file, counted from 0.
     pub row: u32,
-    /// The side: a document to be kept or removed, or one of the reference set.
+    /// The set that the document is of: the new documents, or the reference set.
     pub side: Side,
 }
 
@@ -53,14 +52,14 @@ pub struct At<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// The documents that a run is about.
+    /// A new document, which a run keeps or removes.
     #[default]
     New,
-    /// A document of the reference set; it stays.
+    /// A document of the reference set, which stays unchanged.
     Reference,
 }
 
-/// A row of `pairs.csv`.
+/// A row of `pairs.csv`: two near-duplicates, of which *a* is the document that comes first in the input.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairRow<'a> {
     /// Id of the first document.
@@ -71,58 +70,58 @@ pub struct PairRow<'a> {
     pub a_url: Cow<'a, str>,
     /// Address of the second document.
     pub b_url: Cow<'a, str>,
-    /// Hamming distance in bits; empty for methods that have none.
+    /// Hamming distance of the SimHashes in bits; none for methods without SimHash.
     pub distance: Option<u32>,
     /// Similarity in 0..=1.
     #[serde(serialize_with = "four_decimals")]
     pub similarity: f64,
     /// The kind of the pair: equal texts or not.
     pub kind: PairKind,
-    /// Which similarity it is, such as `hash-cosine`; `text` where the texts are the same.
+    /// The name of the measure of that similarity, such as `hash-cosine`; `text` if the texts are the same.
     pub measure: &'a str,
-    /// Where the first document stands.
+    /// The place of the first document.
     pub a_at: At<'a>,
-    /// Where the second one stands.
+    /// The place of the second document.
     pub b_at: At<'a>,
 }
 
-/// A row of `clusters.csv`.
+/// A row of `clusters.csv`: a document that is in a cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterRow<'a> {
     /// Id of the document.
     pub id: Cow<'a, str>,
     /// Its address.
     pub url: Cow<'a, str>,
-    /// Name of its cluster.
+    /// The number of its cluster, in decimal digits.
     pub cluster: Cow<'a, str>,
-    /// Documents in that cluster, at least 2.
+    /// Number of documents in that cluster, at least 2.
     pub size: u64,
-    /// True if this document stays.
+    /// True if the document is kept, or is a reference document.
     pub kept: bool,
-    /// Where it stands.
+    /// The place of the document.
     pub at: At<'a>,
 }
 
-/// A row of `documents.csv` and `removed.csv`.
+/// A row of `documents.csv` and `removed.csv`: a new document.
 #[derive(Clone, Debug, Serialize)]
 pub struct DocumentRow<'a> {
-    /// The file that the document stands in, as it was found.
+    /// The path of the file that the document stands in, as it was found.
     pub file: Cow<'a, str>,
-    /// Which document of that file, counted from 0.
+    /// The number of the document in that file, counted from 0.
     pub row: u32,
     /// Id of the document.
     pub id: Cow<'a, str>,
     /// Its address.
     pub url: Cow<'a, str>,
-    /// Number of its cluster; none where nothing is near it.
+    /// Number of its cluster; none if it is in no cluster of two documents or more.
     pub cluster: Option<u32>,
-    /// Documents in that cluster, itself included.
+    /// Number of documents in that cluster, itself included; 1 without a cluster.
     pub size: u64,
-    /// True if the document stays.
+    /// True if the document is kept, false if it is removed.
     pub kept: bool,
-    /// Id of the document that stays for it; its own, if it stays.
+    /// Id of the kept document that it is removed for; its own, if it is kept.
     pub representative: Cow<'a, str>,
-    /// Similarity to that document in 0..=1; none for itself, and where the two were not compared.
+    /// Similarity to that document in 0..=1; none if it is itself, and if the two were not compared.
     #[serde(serialize_with = "perhaps_four_decimals")]
     pub similarity: Option<f64>,
 }
@@ -138,7 +137,7 @@ fn four_decimals<S: Serializer>(similarity: &f64, to: S) -> Result<S::Ok, S::Err
     to.collect_str(&format_args!("{similarity:.4}"))
 }
 
-/// The number that stands in a table of text for a similarity.
+/// A similarity with four decimals, so that tables of all formats have one number.
 fn rounded(similarity: f64) -> f64 {
     format!("{similarity:.4}").parse().unwrap_or(similarity)
 }

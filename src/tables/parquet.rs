@@ -19,11 +19,11 @@ use std::sync::Arc;
 /// Rows of a row group: some megabytes, all of which are in memory until they are written.
 const GROUP_ROWS: usize = 1 << 14;
 
-/// The version of the columns.
+/// The version of the columns, for programs that read the table.
 const VERSION: &str = "1";
 
-/// Writes a whole table of documents and tells the number of rows. Key-value metadata name the version of the
-/// table (`simflip.documents`) and hold `settings`, the run's settings in JSON (`simflip.settings`).
+/// Writes a whole table of documents to `path` as Parquet, and gives the number of rows. Its key-value metadata hold
+/// the version of the table (`simflip.documents`) and `settings`, the run's settings in JSON (`simflip.settings`).
 ///
 /// # Errors
 /// As [`write()`](super::write()).
@@ -82,7 +82,7 @@ pub fn write_documents_parquet<'a>(
     Ok(written)
 }
 
-/// Rows that wait to be written.
+/// Rows of the next row group, by columns.
 #[derive(Default)]
 struct WaitingRows {
     file: StringBuilder,
@@ -109,7 +109,7 @@ impl WaitingRows {
         self.similarity.append_option(row.similarity.map(rounded));
     }
 
-    /// Takes all of them out.
+    /// Takes all rows out, as a batch of this schema.
     fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ParquetError> {
         let columns = vec![
             Arc::new(self.file.finish()) as _,

@@ -1,4 +1,5 @@
-//! The tables as they are read: typed rows, by the names of columns, each with its line.
+//! Reads `pairs.csv` and `clusters.csv` row by row. A row is a view of the reader's current row, with a method for each
+//! column and the number of its line.
 
 use crate::tables::table::Table;
 use crate::{Error, Result};
@@ -11,7 +12,7 @@ use std::str::FromStr;
 pub struct PairsReader {
     table: Table,
     row: StringRecord,
-    // Where the table has what.
+    // The place of each column; none if the table lacks it.
     a_id: usize,
     b_id: usize,
     distance: Option<usize>,
@@ -65,7 +66,7 @@ impl<'r> PairLine<'r> {
         &self.reader.row[self.reader.b_id]
     }
 
-    /// Hamming distance in bits; `None` where nothing stands.
+    /// Hamming distance in bits; `None` if the cell is empty or the table has no such column.
     ///
     /// # Errors
     /// If there is something else than a whole number.
@@ -73,7 +74,7 @@ impl<'r> PairLine<'r> {
         self.number(self.reader.distance, "distance", "a whole number", |_| true)
     }
 
-    /// Similarity; `None` where nothing stands.
+    /// Similarity; `None` if the cell is empty or the table has no such column.
     ///
     /// # Errors
     /// If there is something else than a finite number.
@@ -89,12 +90,13 @@ impl<'r> PairLine<'r> {
         }
     }
 
-    /// Which similarity it is; `None` in tables of versions that did not say so.
+    /// The name of the measure of the similarity, as [`PairRow::measure`](super::PairRow::measure); `None` if the table
+    /// has no such column.
     pub fn measure(&self) -> Option<&'r str> {
         self.field(self.reader.measure)
     }
 
-    /// The error for something in this row.
+    /// An error that names this row's line, and says what was found and what was expected.
     pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
         self.reader.table.error(self.line, got, expected)
     }
@@ -124,7 +126,7 @@ impl<'r> PairLine<'r> {
 pub struct ClustersReader {
     table: Table,
     row: StringRecord,
-    // Where the table has what.
+    // The place of each column; none if the table lacks it.
     id: usize,
     cluster: usize,
     size: Option<usize>,
@@ -173,40 +175,40 @@ impl<'r> ClusterLine<'r> {
         &self.reader.row[self.reader.id]
     }
 
-    /// Name of its cluster.
+    /// The cluster of the document, as a text that is equal for the documents of a cluster.
     pub fn cluster(&self) -> &'r str {
         &self.reader.row[self.reader.cluster]
     }
 
-    /// Documents in that cluster; `None` where no whole number stands.
+    /// Number of documents in that cluster; `None` if the cell holds no whole number or the table has no such column.
     pub fn size(&self) -> Option<u64> {
         self.reader.size.and_then(|column| field(&self.reader.row, column).parse().ok())
     }
 
-    /// True if this document stays; `None` where neither `true` nor `false` stands.
+    /// True if the document is kept; `None` if the cell is neither `true` nor `false` or the table has no such column.
     pub fn kept(&self) -> Option<bool> {
         self.reader.kept.and_then(|column| field(&self.reader.row, column).parse().ok())
     }
 
-    /// The document's file, and its row there, if a whole number stands for it; `None` in tables of versions
-    /// that did not say so.
+    /// The document's file, and its number in that file, which is `None` if the cell holds no whole number. `None` as a
+    /// whole if the table lacks one of the two columns.
     pub fn at(&self) -> Option<(&'r str, Option<u32>)> {
         let ClustersReader { row: cells, file, row_in_file, .. } = self.reader;
         Some((&cells[(*file)?], field(cells, (*row_in_file)?).parse().ok()))
     }
 
-    /// True if this document is of the reference set, all of which stays.
+    /// True if the document is of the reference set; false for new ones, and if the table does not say.
     pub fn is_reference(&self) -> bool {
         self.reader.side.is_some_and(|column| field(&self.reader.row, column) == "reference")
     }
 
-    /// The error for something in this row.
+    /// An error that names this row's line, and says what was found and what was expected.
     pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
         self.reader.table.error(self.line, got, expected)
     }
 }
 
-/// A field that is no id. An editor may have put a carriage return behind the last one of a row.
+/// A field, trimmed: an editor may have put a carriage return behind the last one of a row. Ids are not trimmed.
 fn field(row: &StringRecord, column: usize) -> &str {
     row[column].trim()
 }

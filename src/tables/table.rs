@@ -1,4 +1,4 @@
-//! CSV files with a header row, plain or gzip'd, read with the line in every error.
+//! Reads CSV files with a header row, plain or gzip'd. Every error names the line, counted from 1.
 
 use super::cell::plain;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// A CSV file that is open, its header row read.
+/// A CSV file that is open, with its header row already read.
 pub(crate) struct Table {
     path: PathBuf,
     reader: csv::Reader<Box<dyn Read>>,
@@ -15,12 +15,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens `path`; that it is gzip'd is seen from its first bytes, not from its name.
+    /// Opens a table that a person or another program may have written: white space around fields is trimmed. Its first
+    /// bytes, and not its name, say whether it is gzip'd.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::trimmed(path, csv::Trim::All)
     }
 
-    /// Opens a table that we wrote: its fields are as they are, ids with white space at the ends among them.
+    /// Opens a table that simflip wrote: white space around fields stays, as ids may have it. Fails if there is no
+    /// file, with advice on `--write`.
     pub(crate) fn open_ours(path: &Path) -> Result<Self> {
         if !path.exists() {
             return Err(Error::Format {
@@ -53,12 +55,12 @@ impl Table {
         Ok(Self { path: path.to_path_buf(), reader, header })
     }
 
-    /// The place of the first of these columns that the header has.
+    /// The place, from 0, of the first of these column names that the header has; none if it has none.
     pub(crate) fn column(&self, names: &[&str]) -> Option<usize> {
         names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
     }
 
-    /// Nothing if the header begins with the columns of one of our tables.
+    /// Checks that the header begins with these columns, those of a table that simflip writes.
     pub(crate) fn begins_with(&self, columns: &[&str]) -> Result<()> {
         if self.header.iter().take(columns.len()).eq(columns.iter().copied()) {
             return Ok(());
@@ -72,19 +74,20 @@ impl Table {
         })
     }
 
-    /// The error for a header without the columns that are needed.
+    /// An error that shows the header, and says which columns were expected.
     pub(crate) fn header_error(&self, expected: impl Into<String>) -> Error {
         let got = self.header.iter().collect::<Vec<_>>().join(",");
         self.error(1, format!("the header {got:?}"), expected)
     }
 
-    /// The error for a line.
+    /// An error that names a line, and says what was found and what was expected.
     pub(crate) fn error(&self, line: u64, got: impl Into<String>, expected: impl Into<String>) -> Error {
         Error::Table { path: self.path.clone(), line, expected: expected.into(), got: got.into() }
     }
 
-    /// Reads the next row into `row`, its cells as they were before they were guarded, and gives the line that
-    /// it begins on, or `None` at the end.
+    /// Reads the next row into `row`, with cells as they were before they were guarded. Gives the line that it begins
+    /// on, or `None` at the end. Blank lines are skipped; a row with another number of fields than the header is an
+    /// error.
     pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
         while self.reader.read_record(row).map_err(|e| csv_error(&self.path, e))? {
             let line = row.position().map_or(0, csv::Position::line);

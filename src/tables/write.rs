@@ -1,4 +1,4 @@
-//! The tables while they are written.
+//! Writes tables as CSV and as lines of JSON.
 
 use super::cell::guarded;
 use super::{ClusterRow, DocumentRow, PairRow, rounded};
@@ -9,17 +9,17 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// A row of a table of ours.
+/// A row of a table that simflip writes as CSV: its fields, in order, are the cells.
 pub trait TableRow: Serialize {
-    /// The columns; more may follow in later versions.
+    /// The names of the columns, in the order of the fields.
     const COLUMNS: &'static [&'static str];
 
-    /// Guards the cells that come from the input.
+    /// Guards the cells with text of the input, each by [`guarded`].
     fn guard(&mut self);
 }
 
 impl TableRow for PairRow<'_> {
-    // The first six are fixed.
+    // Tables of all versions begin with the first six.
     const COLUMNS: &'static [&'static str] = &[
         "a_id",
         "b_id",
@@ -44,7 +44,7 @@ impl TableRow for PairRow<'_> {
 }
 
 impl TableRow for ClusterRow<'_> {
-    // The first five are fixed.
+    // Tables of all versions begin with the first five.
     const COLUMNS: &'static [&'static str] = &["id", "url", "cluster", "size", "kept", "file", "row", "side"];
 
     fn guard(&mut self) {
@@ -61,15 +61,15 @@ impl TableRow for DocumentRow<'_> {
     }
 }
 
-/// Guards one cell.
+/// Replaces a cell that a spreadsheet would take for a formula by its guarded form, see [`guarded`].
 pub(crate) fn guard(cell: &mut Cow<'_, str>) {
     if let Cow::Owned(live) = guarded(cell) {
         *cell = Cow::Owned(live);
     }
 }
 
-/// Writes a whole table of documents with an object a line, and tells the number of rows. What a document does not have
-/// is null; nothing is guarded, as no spreadsheet reads it.
+/// Writes a whole table of documents to `path` with a JSON object on each line, and gives the number of rows. A URL,
+/// cluster or similarity that a document lacks is null. Nothing is guarded, as no spreadsheet reads the file.
 ///
 /// # Errors
 /// As [`write()`].
@@ -113,7 +113,8 @@ pub fn write_documents_jsonl<'a>(
     Ok(written)
 }
 
-/// Writes a whole table and tells the number of rows, header not counted. A file that is there is emptied.
+/// Writes a whole table to `path` as CSV, and gives the number of rows without the header. A file that is there is
+/// overwritten.
 ///
 /// # Errors
 /// If the file cannot be written, and the first error among the rows.
