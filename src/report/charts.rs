@@ -1,9 +1,9 @@
-//! Charts for the page, drawn by plotters as SVG to be put inline.
+//! Charts of a report's page, drawn with the crate plotters. Each function gives an SVG element to be put into the
+//! page.
 //!
-//! Everything is drawn [`FINE`] times as large as shown, because plotters places on whole units. Each colour
-//! stands for a role and is valid by itself; the page's style sheet finds it by its value and exchanges it in
-//! dark mode. Fonts are the page's, for the same reason. The blue, orange and grey are distinguished by any eye
-//! (Okabe & Ito 2008), and no chart says by colour what it does not say in words.
+//! Everything is drawn [`FINE`] times as large as shown, because plotters knows whole units only. The page's style
+//! sheet finds a colour by its value, and exchanges it in dark mode. People who are colour-blind can distinguish the
+//! blue, orange and grey (Okabe & Ito 2008), and words say all that colours say. Fonts are those of the page.
 
 use minijinja::Value;
 use plotters::coord::Shift;
@@ -25,14 +25,14 @@ const GRID: RGBColor = RGBColor(0xd5, 0xda, 0xe1);
 const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xb2);
 const ORANGE: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 
-/// The parts of a [`split`] bar.
+/// The colours of the parts of a [`split`] bar.
 pub(super) const FIRST: RGBColor = BLUE;
 pub(super) const SECOND: RGBColor = ORANGE;
 pub(super) const REST: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 
-/// Bars in one chart; more are joined to ranges.
+/// Most bars of a histogram; more scores are joined to ranges.
 const BARS: usize = 16;
-/// Greatest over smallest number from which the scale is logarithmic.
+/// The ratio of the greatest to the smallest number from which on a scale is logarithmic.
 const LOG_FROM: u64 = 30;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -43,11 +43,11 @@ type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
 pub(super) struct Bar {
     /// The label, on its left.
     pub label: String,
-    /// Its length.
+    /// The number that its length shows.
     pub number: u64,
 }
 
-/// Draws on a canvas of the size shown, and makes the result an accessible SVG element.
+/// An SVG element of `width` times `height` shown pixels that `paint` draws, with `description` for screen readers.
 fn draw(
     width: i32,
     height: i32,
@@ -105,16 +105,16 @@ fn range(bars: &[Bar]) -> (u64, u64) {
     (numbers.clone().min().unwrap_or(1), numbers.max().unwrap_or(1))
 }
 
-/// Horizontal bars with their number and their share of all, on a scale of their own.
+/// A chart of horizontal bars, each with its number and its share of all. The texts are those of the chart's title, of
+/// the labels, and of the numbers' unit.
 pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar]) -> Result<Value> {
     scaled_bars([title, label_axis, number_axis], bars, range(bars), None)
 }
 
-/// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span
-/// decades.
+/// Draws [`bars()`]; the scale is logarithmic if the numbers span decades.
 ///
-/// `range` is the smallest number above 0 and the greatest that the scale must hold, so
-/// that charts can share it. A line marks the `threshold`, above the bar of that place.
+/// `range` is the smallest number above 0 and the greatest that the scale must hold, so that charts can share it. A
+/// line marks the `threshold`, above the bar with this place in `bars`.
 fn scaled_bars(
     [title, label_axis, number_axis]: [&str; 3],
     bars: &[Bar],
@@ -206,8 +206,8 @@ fn round_steps(most: u64) -> Vec<u64> {
     (0..=most / step).map(|i| i * step).collect()
 }
 
-/// The scores of each table or band, all on one scale. `threshold` is the least similarity of near pairs, which is
-/// marked where scores are similarities.
+/// A chart for each histogram, all on one scale. `threshold` is the least similarity of near-duplicates, which is
+/// marked if scores are similarities.
 pub(super) fn histograms(histograms: &[&Histogram], threshold: Option<f64>) -> Result<Vec<Value>> {
     let lists: Vec<(Vec<Bar>, Option<usize>)> =
         histograms.iter().map(|histogram| score_bars(histogram, threshold)).collect();
@@ -257,7 +257,8 @@ fn score_bars(histogram: &Histogram, threshold: Option<f64>) -> (Vec<Bar>, Optio
     (bars, None)
 }
 
-/// One bar cut into its parts, without words; the page writes them beside it.
+/// One bar that is cut into parts, each with its colour and number. The page writes the words beside it; `description`
+/// is for screen readers.
 pub(super) fn split(description: &str, parts: &[(RGBColor, u64)]) -> Result<Value> {
     const WIDTH: i32 = 1_000;
     const GAP: f64 = 1.5;
@@ -275,7 +276,7 @@ pub(super) fn split(description: &str, parts: &[(RGBColor, u64)]) -> Result<Valu
     })
 }
 
-/// The curve of a banded MinHash index with its threshold.
+/// A chart of the probability that a pair is compared, by its Jaccard similarity, with the threshold marked.
 pub(super) fn s_curve(curve: &SCurve) -> Result<Value> {
     const SIZE: (i32, i32) = (480, 306);
     let description = format!(
@@ -319,7 +320,7 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<Value> {
     })
 }
 
-/// The recall reached with its interval, against the recall wanted.
+/// A chart of the recall that was reached, with its interval, beside the recall that was wanted.
 pub(super) fn recall(recall: &Recall) -> Result<Value> {
     const SIZE: (i32, i32) = (460, 104);
     let [share, low, high] = [recall.reached, recall.low, recall.high].map(percent);

@@ -1,4 +1,5 @@
-//! Is a `report.json` in order?
+//! Checks a `report.json` for `simflip inspect`: counts that follow from others, and the words that follow from
+//! settings.
 
 use super::decontamination::DecontaminationReport;
 use super::messages;
@@ -8,7 +9,7 @@ use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
 use std::path::Path;
 
-/// A `report.json` of any kind.
+/// A `report.json` by the command that wrote it: `compare`, `decontaminate`, or `dedup`.
 pub(crate) enum AnyReport {
     Comparison(Box<CompareReport>),
     Decontamination(Box<DecontaminationReport>),
@@ -16,7 +17,7 @@ pub(crate) enum AnyReport {
 }
 
 impl AnyReport {
-    /// Reads a report. One of a comparison has a list of methods, one of a decontamination a list of benchmarks.
+    /// Reads a report of any kind, which its fields tell: a comparison has `methods`, a decontamination `benchmarks`.
     ///
     /// # Errors
     /// If the file cannot be read, or is no report of this program.
@@ -33,7 +34,7 @@ impl AnyReport {
     }
 }
 
-/// Reads and checks the `report.json` of a deduplication, a comparison or a decontamination.
+/// Reads and checks a `report.json` of any kind. Gives its facts and problems, and the report.
 ///
 /// # Errors
 /// If the file cannot be read, or is no report of this program.
@@ -47,7 +48,7 @@ pub(crate) fn check(path: &Path) -> Result<(Inspection, AnyReport)> {
     Ok((inspection?, report))
 }
 
-/// Begins the inspection of a report with the facts that all reports have.
+/// Begins the inspection of a report of the kind `what` with the facts that all reports have.
 ///
 /// # Errors
 /// If it is one of another program.
@@ -110,7 +111,8 @@ fn check_deduplication(path: &Path, report: &Report) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// Compares the method in words with the one that the settings say. Another version may use other words.
+/// Checks that the method in words is that of the settings. A report of another version is passed over, as its words
+/// may differ.
 fn check_words(report: &Report, inspection: &mut Inspection) {
     if let Some((settings, searched)) = report.searched()
         && report.tool.version == Tool::this().version
@@ -123,12 +125,12 @@ fn check_words(report: &Report, inspection: &mut Inspection) {
     }
 }
 
-/// A sum of counts of a report, which may say anything.
+/// A sum of counts, at most `u64::MAX`, as a broken report may have any counts.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Counts of a report that follow from others of it.
+/// Checks the counts of a report that follow from others of it.
 fn check_sums(report: &Report, inspection: &mut Inspection) {
     let (outcome, corpus) = (&report.outcome, &report.corpus);
     let documents = outcome.kept.saturating_add(outcome.removed);

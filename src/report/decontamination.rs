@@ -1,4 +1,5 @@
-//! The report of a decontamination: what `report.json` holds, and what its page is drawn from.
+//! The report of `simflip decontaminate`, which finds items of benchmarks in documents: the content of its
+//! `report.json`, from which its page is drawn. An *item* is a row of a benchmark's file, such as a question of a test.
 
 use super::model::{DocumentSample, Tool};
 use crate::display::{counted, plural, printable_path};
@@ -6,35 +7,35 @@ use serde::{Deserialize, Serialize};
 use simflip_core::contamination::Rules;
 use std::path::Path;
 
-/// Most items of a benchmark that a report lists; `items.csv` has all.
+/// Most items that a report lists of each benchmark; `items.csv` has all.
 pub const SHOWN_ITEMS: usize = 20;
 
-/// Most passages that a report shows of all benchmarks.
+/// Most items of all benchmarks that a report shows with a passage.
 pub const SHOWN_PASSAGES: usize = 100;
 
-/// The treatment of a document that has an item.
+/// The treatment of documents that have an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Removal {
-    /// A document with an item is not kept.
+    /// They are left out of the kept documents.
     #[default]
     Documents,
-    /// The document is kept without the passages, in a file of its own.
+    /// They are written without the passages of items to `cut.jsonl.gz`, apart from the kept documents.
     Passages,
-    /// Nothing is written but the tables.
+    /// No documents are written, only the tables and the report.
     Nothing,
 }
 
-/// The outcome: `report.json`.
+/// The report of a decontamination, as `report.json` has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecontaminationReport {
     /// The program that wrote it.
     pub tool: Tool,
-    /// When the run began.
+    /// When the run began, RFC 3339.
     pub created: String,
-    /// The command.
+    /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// When an item counted as found.
+    /// The rules by which an item counts as found in a document.
     pub rules: Rules,
     /// The treatment of documents with items.
     pub removal: Removal,
@@ -42,29 +43,29 @@ pub struct DecontaminationReport {
     pub documents: u64,
     /// Documents that have items.
     pub with_items: u64,
-    /// Items in documents: the rows of `matches.csv`.
+    /// Pairs of an item and a document that has it: the rows of `matches.csv`.
     #[serde(default)]
     pub matches: u64,
     /// Corrupt sections in the input.
     pub corrupt: u64,
-    /// The files of items.
+    /// The files of items, in the order of their paths.
     pub benchmarks: Vec<Benchmark>,
 }
 
-/// A file of items.
+/// The counts of one benchmark: a file of items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Benchmark {
-    /// The file.
+    /// The path of the file.
     pub file: String,
-    /// Its items.
+    /// Number of its items.
     pub items: u64,
-    /// Of these, items that have too few words to be looked for.
+    /// Number of its items that have too few words to be looked for.
     pub too_short: u64,
-    /// Of these, items that stand in a document.
+    /// Number of its items that stand in a document.
     pub found: u64,
-    /// Documents that have one.
+    /// Number of documents that have one of its items.
     pub documents: u64,
-    /// The items that most documents have, [`SHOWN_ITEMS`] at most.
+    /// The items that most documents have, at most [`SHOWN_ITEMS`], those of the most documents first.
     #[serde(default)]
     pub most: Vec<FoundItem>,
 }
@@ -74,18 +75,18 @@ pub struct Benchmark {
 pub struct FoundItem {
     /// Its id, or its row if it has none.
     pub item: String,
-    /// Its words.
+    /// Number of its words.
     pub words: u64,
-    /// Documents that have it.
+    /// Number of documents that have it.
     pub documents: u64,
-    /// The largest share of its n-grams in one of them.
+    /// The largest share of its n-grams, 0 to 1, that one of these documents has.
     pub share: f64,
-    /// The first of these documents, and the passage in it; none where enough others are shown.
+    /// The first of these documents, with the passage; none if [`SHOWN_PASSAGES`] others are shown.
     pub example: Option<DocumentSample>,
 }
 
 impl DecontaminationReport {
-    /// A few lines on what came of it.
+    /// A few lines on the result, for a person: the summary that the command prints.
     pub fn text(&self) -> String {
         let has = counted(self.with_items, "has an item", "have items");
         let kept = match self.removal {

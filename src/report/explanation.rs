@@ -1,4 +1,5 @@
-//! Why two documents are near-duplicates or not: the figures behind it, and the words.
+//! The explanation of why two documents, `a` and `b`, are near-duplicates or not: figures and words. In arrays of two,
+//! `a` comes first. `pipeline::explain` computes the figures.
 
 use super::messages::{index_name, meaning};
 use crate::display::{counted, visible};
@@ -12,18 +13,18 @@ use std::path::Path;
 /// The settings of each method by which a pair is explained.
 #[derive(Clone, Debug)]
 pub struct Methods {
-    /// Both sketches: the default.
+    /// Both sketches, the default method: odd sketches that band hashes find.
     pub both: Settings,
-    /// SimHash, with a generator that joins or probes.
+    /// SimHash, with an exact join or a generator that probes.
     pub simhash: Settings,
-    /// SimHash, with a generator that probes: where it comes upon the pair is traced.
+    /// SimHash, with a generator that probes; the probes that find the pair are traced.
     pub probing: Settings,
-    /// MinHash.
+    /// MinHash signatures with bands.
     pub minhash: Settings,
 }
 
 impl Methods {
-    /// The weights of features.
+    /// The weights of features in SimHashes.
     pub fn weighting(&self) -> Weighting {
         match self.simhash.sketches {
             Sketches::SimHash { weighting } => weighting,
@@ -32,16 +33,16 @@ impl Methods {
     }
 }
 
-/// A document.
+/// One of the two documents, by its figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedDocument {
     /// Its id in results.
     pub id: String,
     /// Its URL, or an empty string.
     pub url: String,
-    /// Length of its text.
+    /// Bytes of its text.
     pub text_bytes: u64,
-    /// Distinct features.
+    /// Number of its distinct features.
     pub features: u64,
     /// Its SimHash, in hexadecimal digits: many readers of JSON round whole numbers of 64 bits.
     #[serde(serialize_with = "hexadecimal")]
@@ -52,112 +53,114 @@ fn hexadecimal<S: serde::Serializer>(hash: &u64, to: S) -> Result<S::Ok, S::Erro
     to.collect_str(&format_args!("{hash:016x}"))
 }
 
-/// A bit in which the hashes differ.
+/// A bit in which the two SimHashes differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct DifferingBit {
-    /// Counted from 0, the least significant.
+    /// Its number, 0 for the least significant.
     pub bit: u32,
-    /// The weights behind it.
+    /// The weighted sum behind it in either document; its sign is the bit, and its size the margin.
     pub weights: [f32; 2],
-    /// Its volatility rank in either document, 1 being the lowest-margin bit.
+    /// Its rank by margin in either document, from 1 for the lowest margin to 64.
     pub ranks: [usize; 2],
-    /// The features that part the two weights most, with their share in (weight of a − weight of b).
+    /// The features by which the two sums differ most, with their share of (sum of a − sum of b), each document's
+    /// weights scaled to length 1.
     pub pushed_by: Vec<(String, f64)>,
 }
 
 /// The judgement of one method.
 #[derive(Clone, Debug, Serialize)]
 pub struct Opinion {
-    /// Which method, or which check.
+    /// The method, such as `psm`, or the measure of verification, such as `verify jaccard`.
     pub by: String,
-    /// True if it says near-duplicates.
+    /// True if it finds and confirms the pair: the two are near-duplicates.
     pub near: bool,
-    /// Why, and from what setting on it would say otherwise.
+    /// The reason, and the setting from which on it would be otherwise.
     pub why: String,
 }
 
-/// The probes with which PSM comes upon a pair.
+/// The probes by which PSM finds the pair. Probes of a query are numbered in the order in which they are made.
 #[derive(Clone, Debug, Serialize)]
 pub struct PsmTrace {
-    /// Which index, and over what.
+    /// The index and the number of hashes in it, in words.
     pub index: String,
-    /// The probe that comes upon the other document, from either; none where no probe does, or
-    /// none within the distance.
+    /// The number, from 1, of the probe by which a query with `a` finds `b`; then that by which `b` finds `a`. 0 means
+    /// that equal hashes need no probe. None if no probe finds it, or the two are not within the distance.
     pub probes: [Option<u32>; 2],
-    /// Probes of an exhaustive search.
+    /// Probes of a query in an exhaustive search.
     pub all_probes: u64,
-    /// Probes that a search under these settings makes; none if it makes all.
+    /// Probes of a query with these settings; none if it makes all.
     pub budget: Option<u32>,
 }
 
-/// Why two documents are near-duplicates or not.
+/// The explanation of two documents: their figures, the opinion of each method, and the difference of their texts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The two documents.
     pub documents: [ExplainedDocument; 2],
     /// True if the texts are the same, byte for byte.
     pub same_text: bool,
-    /// The one thing that the texts differ in, if that is something that readers overlook.
+    /// The one kind of difference between the texts, if readers overlook it, such as accents; none if they differ
+    /// otherwise.
     pub differ_only_in: Option<Difference>,
-    /// The features, and the source of their weights.
+    /// The kind of features, and the source of their weights, in words.
     pub weighed: String,
-    /// Hamming distance of the hashes.
+    /// Hamming distance of the SimHashes in bits.
     pub distance: u32,
-    /// The bits that differ, weakest first.
+    /// The bits that differ, those of the lowest margin first.
     pub bits: Vec<DifferingBit>,
-    /// Where psm comes upon the pair.
+    /// The probes by which PSM finds the pair.
     pub psm: PsmTrace,
     /// Jaccard coefficient of the sets of features.
     pub jaccard: f64,
-    /// The share of either document's set that the other has.
+    /// The share of the features of `a` that `b` has, and of those of `b` that `a` has.
     pub containment: [f64; 2],
-    /// Cosine of the features' weights.
+    /// Cosine similarity of the weights of features.
     pub cosine: f64,
-    /// The judgement of each method, under these settings.
+    /// The opinion of each method with these settings.
     pub opinions: Vec<Opinion>,
-    /// Words to delete and to insert on the way from one text to the other.
+    /// Number of words to delete and to insert to make one text of the other.
     pub edit_distance: u64,
-    /// Words of both texts together, as far as they were compared.
+    /// Number of words of both texts together, as far as they were compared.
     pub words: u64,
-    /// True if only the beginnings were compared.
+    /// True if only the beginnings of the texts were compared word by word.
     pub cut: bool,
-    /// The way, long common runs shortened.
+    /// The words that both texts have, and those to delete and insert, in order; long common runs are shortened.
     pub diff: Vec<WordRun>,
-    /// The lines of either document that are boilerplate: the figures above and the way leave them out.
+    /// The lines of either document that are boilerplate; no figure and no difference takes them in.
     pub boilerplate: [Vec<String>; 2],
 }
 
-/// The common positions of two MinHash signatures.
+/// The numbers of bands and of values in which two MinHash signatures agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Banded {
-    /// Equal bands, of so many.
+    /// Equal bands, of all bands.
     pub shared: usize,
     pub bands: usize,
-    /// Equal positions, of so many.
+    /// Equal values, of all positions.
     pub equal: usize,
     pub positions: usize,
 }
 
-/// The common bits of two documents' sketches.
+/// The comparison of two documents by the default method's sketches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Both {
-    /// The features, if they are not those of the other methods.
+    /// The kind of features of this method; none if it is that of the other methods.
     pub features: Option<FeatureKind>,
-    /// Keys of a document, and how many of them are equal.
+    /// Band hashes of a document, and the number of those that the two share.
     pub keys: usize,
     pub equal_keys: usize,
-    /// The measure of their verification.
+    /// Similarity by the method's measure of verification, 0 to 1.
     pub similarity: f64,
 }
 
-/// The figures of a pair of documents by which methods judge it.
+/// The figures of a pair of documents by which each method decides whether it is near.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PairFigures<'a> {
     /// Hamming distance of the hashes.
     pub distance: u32,
     pub psm: &'a PsmTrace,
     pub both: Both,
-    /// None where no banded index is under these settings.
+    /// The agreement of MinHash signatures; none if the settings have no bands of them.
     pub banded: Option<Banded>,
     /// Jaccard coefficient of the sets of features.
     pub jaccard: f64,
@@ -165,12 +168,13 @@ pub(crate) struct PairFigures<'a> {
     pub same_text: bool,
 }
 
-/// The features of a figure, if they are not those of the others.
+/// The kind of features of a figure, as the end of a phrase; empty if it is that of the others.
 fn of_features(features: Option<FeatureKind>) -> String {
     features.map_or_else(String::new, |features| format!(", of {features}"))
 }
 
-/// The only opinion on a document of few features: that of its text.
+/// The opinion of a method, called `by`, that compares documents of few features by their exact text alone. `fewest` is
+/// the smaller number of features of the two.
 pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same_text: bool) -> Opinion {
     let features = counted(fewest as u64, "distinct feature", "distinct features");
     let are = if same_text { "the same" } else { "not the same" };
@@ -180,13 +184,13 @@ pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same
     Opinion { by: by.to_owned(), near: same_text, why }
 }
 
-/// Which index a pair is looked for in, over how many distinct hashes.
+/// The index of a generator over so many distinct hashes, in words, for [`PsmTrace::index`].
 pub(crate) fn index_over(generator: &Generator, hashes: u64) -> String {
     let hashes = counted(hashes, "distinct hash", "distinct hashes");
     format!("{}, over {hashes} of the input", index_name(generator))
 }
 
-/// The index of two documents alone, and the number of probes at most.
+/// The text of [`PsmTrace::index`] for two documents without a corpus, at most `radius` bits apart.
 pub(crate) fn index_of_two(radius: u32, most_probes: u32) -> String {
     format!(
         "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {radius} flips in 64 bits, \
@@ -194,13 +198,13 @@ pub(crate) fn index_of_two(radius: u32, most_probes: u32) -> String {
     )
 }
 
-/// The features, and the source of their weights.
+/// The kind of features and the source of their weights, in words.
 pub(crate) fn weighed_by(features: FeatureKind, weights_from: &str) -> String {
     format!("{features}; weights from {weights_from}")
 }
 
-/// Where the weights of features come from: a file of document frequencies, or those
-/// counted in so many documents read.
+/// The source of the weights of features, in words: a file of document frequencies, or those of the documents that were
+/// read. `documents` is the number of documents behind the frequencies. `counted_documents` is false without a corpus.
 pub(crate) fn weights_from(
     weighting: Weighting,
     file: Option<&Path>,
@@ -219,7 +223,7 @@ pub(crate) fn weights_from(
     }
 }
 
-/// Why a distance is near or not, and from what setting on it would be otherwise.
+/// True if a distance `d` is within the largest one `h`; with the reason, and the setting that would change that.
 fn of_distance(d: u32, h: u32) -> (bool, String) {
     let near = d <= h;
     let otherwise = if !near {
@@ -232,7 +236,8 @@ fn of_distance(d: u32, h: u32) -> (bool, String) {
     (near, format!("{d} of 64 bits differ, and {h} may; {otherwise}"))
 }
 
-/// The judgement of each method on a pair of documents.
+/// The opinion of each method on a pair of documents, and one for each measure of verification. `measured` gives the
+/// similarity of the pair by a measure.
 pub(crate) fn opinions(
     methods: &Methods,
     figures: &PairFigures<'_>,
@@ -314,16 +319,17 @@ pub(crate) fn opinions(
     all
 }
 
-/// The method of [`Methods::both`], as its opinion names it.
+/// The name of the default method, [`Methods::both`], in [`Opinion::by`].
 pub(crate) const BOTH: &str = "both";
 
 impl Explanation {
-    /// True if the two are different texts that the default method compares and calls near.
+    /// True if the two have different texts, and the default method compares and confirms them.
     pub(crate) fn is_candidate(&self) -> bool {
         !self.same_text && self.opinions.iter().any(|opinion| opinion.by == BOTH && opinion.near)
     }
 
-    /// Adds to the opinion of the default method for which other documents, by their names, the two are removed.
+    /// Adds to the opinion of the default method the ids of other documents that `a` and `b` are removed for. `None` is
+    /// for one that is removed for no other.
     pub(crate) fn removed_for(&mut self, others: [Option<String>; 2]) {
         let removed = ["a", "b"].into_iter().zip(others);
         let removed =
@@ -336,7 +342,7 @@ impl Explanation {
 
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Documents are not to give orders to a terminal.
+        // Control characters of documents must not reach the terminal.
         let plain = |text: &str| text.chars().map(visible).collect::<String>();
         for (name, document) in ["a", "b"].into_iter().zip(&self.documents) {
             writeln!(f, "{name}: {} {}", plain(&document.id), plain(&document.url))?;

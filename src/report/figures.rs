@@ -1,4 +1,4 @@
-//! Numbers as a person reads them.
+//! Formats numbers for a person to read. An en dash stands for a number that is not known or not finite.
 
 /// A count with its digits in groups of three: `58,213`.
 pub fn count(n: u64) -> String {
@@ -28,7 +28,7 @@ pub fn short_count(n: u64) -> String {
     format!("{}{suffix}", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// A size in decimal units: `3.42 GB`.
+/// A size of `n` bytes in decimal units: `3.42 GB`.
 pub fn bytes(n: u64) -> String {
     match n {
         0..1_000 => format!("{n} B"),
@@ -36,7 +36,8 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// Three digits and a unit, each a thousand times the one before; more digits where there is no larger unit.
+/// A value in three digits, with one of `units`, of which each is a thousand times the one before. It has more digits
+/// if there is no larger unit.
 pub fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= 999.5 && unit + 1 < units.len() {
@@ -47,7 +48,7 @@ pub fn scaled(mut value: f64, units: &[&str]) -> String {
     format!("{digits}{}", units[unit])
 }
 
-/// A time: `34 ms`, `5.27 s`, `2 min 05 s`, `3 h 12 min`.
+/// A time of `s` seconds: `34 ms`, `5.27 s`, `2 min 05 s`, `3 h 12 min`.
 pub fn seconds(s: f64) -> String {
     if !s.is_finite() || s < 0.0 {
         return "–".to_string();
@@ -72,7 +73,7 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// `amount` per second with three digits, or a dash where no time was measured.
+/// `amount / seconds` with three digits, or a dash if one of the two is not above 0.
 pub fn rate(amount: f64, seconds: f64) -> String {
     let rate = amount / seconds;
     if !rate.is_finite() || seconds <= 0.0 || amount <= 0.0 {
@@ -84,7 +85,7 @@ pub fn rate(amount: f64, seconds: f64) -> String {
     }
 }
 
-/// A share in percent that never rounds to none or all of it: `48.5 %`, `< 0.01 %`, `> 99.99 %`.
+/// A share of 0 to 1 in percent. Only exact shares are shown as 0 or 100: `48.5 %`, `< 0.01 %`, `> 99.99 %`.
 pub fn percent(share: f64) -> String {
     if !share.is_finite() {
         return "–".to_string();
@@ -105,12 +106,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A share that somebody chose, as short as it was written: `95 %`, `99.5 %`.
+/// A share of 0 to 1 that a user chose, in percent with no more digits than needed: `95 %`, `99.5 %`.
 pub fn round_percent(share: f64) -> String {
     format!("{} %", (share * 10_000.0).round() / 100.0)
 }
 
-/// `part / whole` as a percentage; nothing of nothing is 0 %.
+/// `part / whole` in percent, see [`percent`]; `0 %` if `whole` is 0.
 pub fn percent_of(part: u64, whole: u64) -> String {
     percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
 }

@@ -1,4 +1,5 @@
-//! An outcome reported in words: the only place where a run's numbers become sentences.
+//! Turns the numbers of a run into sentences and into the parts of its report. A function that gives an `Option` of a
+//! warning gives none if there is no reason to warn.
 
 use super::figures;
 use super::model::{
@@ -22,7 +23,7 @@ use simflip_core::settings::{BandShape, Generator, Measure, Settings, Sketches, 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The meaning of a measure.
+/// The meaning of a measure of similarity, in words.
 pub fn meaning(measure: Measure) -> &'static str {
     match measure {
         Measure::Weights => "cosine of the weight vectors behind the documents' hashes",
@@ -42,7 +43,7 @@ pub fn meaning(measure: Measure) -> &'static str {
     }
 }
 
-/// The name, in `pairs.csv`, of the similarity that a pair has.
+/// The name, in `pairs.csv`, of the measure of a pair's similarity, by the kind of the pair.
 pub fn measure_name(settings: &Settings, kind: PairKind) -> &'static str {
     match (kind, settings.verification.measure(), settings.sketches) {
         (PairKind::Exact, ..) => "text",
@@ -52,7 +53,7 @@ pub fn measure_name(settings: &Settings, kind: PairKind) -> &'static str {
     }
 }
 
-/// The sketch that settings give a document, as `--method` spells it.
+/// The sketch of the settings as `--method` spells it: `minhash`, `both` or `simhash`.
 pub fn method_name(settings: &Settings) -> &'static str {
     match settings.sketches {
         Sketches::MinHash { .. } | Sketches::OneBit { .. } => "minhash",
@@ -61,7 +62,7 @@ pub fn method_name(settings: &Settings) -> &'static str {
     }
 }
 
-/// The index of a generator that probes, as `--index` spells it.
+/// The index of a generator that probes, as `--index` spells it: `one-table`, `all-bits` or `dial`.
 pub(crate) fn index_name(generator: &Generator) -> &'static str {
     match generator {
         Generator::Psm { flipped_bits: FlippedBits::Key { .. }, .. } => "one-table",
@@ -70,7 +71,7 @@ pub(crate) fn index_name(generator: &Generator) -> &'static str {
     }
 }
 
-/// The search in a few words.
+/// The search for candidates in a few words.
 fn search_words(searched: &Searched) -> &'static str {
     match searched.ran {
         Ran::Join { .. } if matches!(searched.capped, Some(Capped::Sampled { .. })) => {
@@ -92,7 +93,7 @@ fn search_words(searched: &Searched) -> &'static str {
     }
 }
 
-/// The method and its parameters, in words.
+/// The method and its parameters, in words. `frequencies` is the file of document frequencies that was given.
 pub fn method(
     settings: &Settings,
     frequencies: Option<&Path>,
@@ -210,7 +211,7 @@ pub fn method(
     }
 }
 
-/// The recall, where it was measured.
+/// The recall that a search by probes measured; none for other searches.
 pub fn recall(searched: &Searched) -> Option<Recall> {
     let MeasuredRecall { wanted, calibration, identical_pairs, with_identical, .. } = searched.recall?;
     let Ran::Probing { distance: h, all_probes, .. } = searched.ran else { return None };
@@ -243,7 +244,7 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
     })
 }
 
-/// The S-curve of a search by bands.
+/// The probability that a search by band hashes compares a pair, by its Jaccard similarity; none for other searches.
 pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
     let (banding, similarity) = match (searched.ran, settings.generator, settings.verification) {
         (Ran::Bands { banding, .. }, Generator::Bands { similarity, .. }, _) => (banding, similarity),
@@ -255,10 +256,10 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
     Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
 }
 
-/// The unit of a similarity in whole percent.
+/// The unit of a histogram whose scores are estimated similarities in whole percent.
 pub const PERCENT: &str = "% estimated similarity";
 
-/// The scores of each table or band.
+/// A histogram of the scores of generated pairs for each table or band, or one for all.
 pub fn histograms(searched: &Searched) -> Vec<Histogram> {
     let (one, unit) = match searched.ran {
         Ran::Bands { .. } => ("band", "matching positions"),
@@ -273,7 +274,7 @@ pub fn histograms(searched: &Searched) -> Vec<Histogram> {
     searched.scores.iter().map(of).collect()
 }
 
-/// The counted work.
+/// The counted work of the search, with the size of its index.
 pub fn cost(searched: &Searched) -> SearchCost {
     SearchCost {
         probes: searched.cost.probes,
@@ -284,7 +285,7 @@ pub fn cost(searched: &Searched) -> SearchCost {
     }
 }
 
-/// The counts of the outcome.
+/// The counts of an outcome; `removed_text_bytes` are the bytes of the removed documents' texts.
 pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
     let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates as u64);
     Counts {
@@ -300,9 +301,9 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
     }
 }
 
-/// A warning of boilerplate whose table of counts is full.
+/// A warning that lines were taken for boilerplate by mistake, because the table of counts is full.
 pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
-    /// Below it hardly a document is compared otherwise than it would be.
+    /// The share of mistaken lines below which hardly any result changes.
     const FEW: f64 = 0.02;
     (boilerplate.mistaken > FEW).then(|| {
         format!(
@@ -313,11 +314,12 @@ pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
     })
 }
 
+/// `part` of `whole` in percent, 0 of nothing.
 fn per_cent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// The input in numbers.
+/// The input in numbers, from the results of reading `files`, which have so many documents.
 pub fn corpus(
     files: &[FileReading],
     documents: u64,
@@ -344,14 +346,14 @@ pub fn corpus(
     }
 }
 
-/// A warning of languages that were not counted.
+/// A warning that languages were not counted, because there are too many names of them.
 pub fn languages_warning(languages: &Languages) -> Option<String> {
     languages.are_too_many().then(|| {
         "The documents name thousands of languages, which are not counted: the field `language` may hold something else. Nothing else depends on it.".to_owned()
     })
 }
 
-/// A sentence on corruption and its cost.
+/// A sentence on the corrupt sections of an input, and the documents that they cost.
 pub fn corruption_messages(corruption: &CorruptionReport) -> String {
     let sections = counted(corruption.total, "corrupt section", "corrupt sections");
     let (cost, them) = (corruption_cost(corruption), plural(corruption.total, "it", "them"));
@@ -369,7 +371,7 @@ pub fn corruption_cost(corruption: &CorruptionReport) -> String {
     }
 }
 
-/// The hint for records that hold a document in a form that is not read.
+/// The end of a warning of WARC records that hold an answer of a server in a form that is not read.
 fn unread() -> &'static str {
     match EXTRACTOR {
         Some(_) => {
@@ -382,7 +384,8 @@ fn unread() -> &'static str {
     }
 }
 
-/// Warnings of input that is odd, but not corrupt: repaired texts, and texts that are null.
+/// Warnings of input that is odd but not corrupt, such as texts that were repaired or are null, for all files together.
+/// Also one of records without a text.
 pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> + Clone) -> Vec<String> {
     let warning = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
         let total: u64 = files.clone().into_iter().map(count).sum();
@@ -426,7 +429,8 @@ pub fn odd_input_warnings<'a>(files: impl IntoIterator<Item = &'a FileReading> +
     .collect()
 }
 
-/// A warning where fewer than half of the documents have a name of a kind, and some have it.
+/// A warning if some documents, but fewer than half, have a `name`: an ID or a URL. `has` gives the number of those
+/// that have it, and `option` is the option that names its field.
 fn lacking<'a>(
     files: impl IntoIterator<Item = &'a FileReading> + Clone,
     has: fn(&FileReading) -> u64,
@@ -453,9 +457,9 @@ fn records_without_text<'a>(files: impl IntoIterator<Item = &'a FileReading> + C
     (records > 0).then(|| format!("{has} no text where it is looked for, and were skipped{first}."))
 }
 
-/// The corrupt input, with what showed only later.
+/// The corrupt sections of all files, and those that showed `later`, when kept documents were copied.
 pub fn corruption(files: &[FileReading], later: &[Corruption]) -> CorruptionReport {
-    /// Pieces that a report lists one by one.
+    /// Sections that a report lists one by one.
     const LISTED: usize = 200;
     let mut by_kind: BTreeMap<String, u64> = BTreeMap::new();
     let listed = || later.iter().chain(files.iter().flat_map(|file| &file.corruption));
@@ -494,7 +498,7 @@ pub fn corruption(files: &[FileReading], later: &[Corruption]) -> CorruptionRepo
 const TEMPLATE_ADVICE: &str = "Look at them: such documents may have little in common but the template. --verify looks closer, and \
                                --clusters star, the default, joins a document only with one that it is near.";
 
-/// Warnings of the search and of verification. `name` gives the name of a document.
+/// Warnings of pairs that were not compared, because too many documents are alike. `name` gives the name of a document.
 pub fn search_warnings(
     searched: &Searched,
     verified: Option<&Verified>,
@@ -556,7 +560,7 @@ pub fn search_warnings(
     warnings
 }
 
-/// Advice on documents that may be of one template, by the kind of their sources.
+/// Advice on removed documents that may be of one template. `by` is the kind of their sources, as [`Sources::kind`].
 fn removal_advice(by: &str) -> String {
     // Values of a field are counted where --boilerplate-by names it already.
     let ignoring = match by.starts_with("field:") {
@@ -568,7 +572,7 @@ fn removal_advice(by: &str) -> String {
     )
 }
 
-/// Tells of sources that lose nearly all of their documents.
+/// A warning for each kind of sources of which some lose nearly all of their documents.
 pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     const NAMED: usize = 3;
     // Where each folder has one file, the folders lose what the files lose.
@@ -600,7 +604,8 @@ pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
     gone.map(warning).collect()
 }
 
-/// A warning of a recall that is below what was to be expected, by all of its interval.
+/// A warning that the whole interval of the recall is below the expected one. The recall is `measured` by a search by
+/// probes, or `estimated` for bands with this curve.
 pub fn recall_warning(
     measured: Option<&Recall>,
     s_curve: Option<&SCurve>,
@@ -617,7 +622,7 @@ pub fn recall_warning(
     })
 }
 
-/// Why there is no document to work on.
+/// The reason that none of the files that were read has a document, in words.
 pub fn why_none(read: &[FileReading]) -> String {
     let files = counted(read.len() as u64, "file was", "files were");
     let corrupt = read.iter().map(|file| file.corrupt).sum();
@@ -633,7 +638,7 @@ pub fn why_none(read: &[FileReading]) -> String {
     }
 }
 
-/// A warning of record IDs that several documents have.
+/// A warning of `repeated` new documents whose record id an earlier document has already.
 pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     let documents = counted(repeated, "document has", "documents have");
     let (has, them) = ("a record id that an earlier document has already", plural(repeated, "it", "them"));
@@ -642,46 +647,47 @@ pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     })
 }
 
-/// Documents of clusters that are unlike the one that stays.
+/// The documents that are unlike the kept one of their cluster, counted, with the worst examples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chaining {
     /// The measure of similarity, and the value below which documents are unlike.
     by: (Measure, f64),
     unlike: u64,
+    /// Clusters that have such documents.
     clusters: u64,
-    /// The clusters whose least similar document is the least similar: its similarity, the cluster, the document, and
-    /// the one that stays; the worst first.
+    /// The clusters with the least similar documents, the worst first: of each the least similarity, the cluster, the
+    /// document with it, and the kept one.
     worst: Vec<(f32, Cluster, [Document; 2])>,
 }
 
 impl Chaining {
     const NAMED: usize = 3;
 
-    /// No cluster yet.
+    /// No cluster yet. `by` is the measure of similarity, and the value below which documents are unlike.
     pub fn new(by: (Measure, f64)) -> Self {
         Self { by, unlike: 0, clusters: 0, worst: Vec::new() }
     }
 
-    /// Adds the next cluster, of which the document `kept` stays.
+    /// Adds the next cluster: the similarities of its documents to the document `kept`.
     pub fn add(&mut self, cluster: Cluster, cohesion: &Cohesion, kept: Document) {
         if cohesion.unlike == 0 {
             return;
         }
         self.unlike += cohesion.unlike;
         self.clusters += 1;
-        // Of equal ones the first stands first.
+        // Of equal similarities, that of the first cluster stays first.
         let at = self.worst.partition_point(|(lowest, ..)| lowest.total_cmp(&cohesion.lowest).is_le());
         self.worst.insert(at, (cohesion.lowest, cluster, [cohesion.farthest, kept]));
         self.worst.truncate(Self::NAMED);
     }
 
-    /// The documents that are named.
+    /// The documents that the warning names.
     pub fn named(&self) -> impl Iterator<Item = Document> {
         self.worst.iter().flat_map(|&(.., documents)| documents)
     }
 }
 
-/// Tells of clusters that hold documents unlike the one that stays, with the worst examples.
+/// A warning of clusters with documents that are unlike the kept one. `name` gives the name of a document.
 pub fn chaining_warning(
     chaining: &Chaining,
     linkage: Linkage,
@@ -712,7 +718,7 @@ pub fn chaining_warning(
     })
 }
 
-/// A warning of a cluster of `largest` of so many documents, made by `linkage`, if it is the largest.
+/// A warning that the largest cluster, with `largest` documents, has more than 100 and more than a twentieth of all.
 pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
     const CHAINED: &str = "Documents far from each other may have been chained through others in between: --clusters star joins a \
                            document only with the one that stays.";
@@ -726,7 +732,7 @@ pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option
         .then(|| format!("The largest cluster holds {largest} of {documents} documents. {}", why()))
 }
 
-/// A warning of a run in memory that took more than it was allowed.
+/// A warning that a run in memory had a peak of more bytes than its limit. `documents` is the number that it had.
 pub fn memory_warning(memory: &MemoryReport, peak: Option<u64>, documents: u64) -> Option<String> {
     let &MemoryReport { limit_bytes, expected_documents, on_disk, .. } = memory;
     let peak = peak.filter(|&peak| !on_disk && peak > limit_bytes)?;
@@ -739,8 +745,8 @@ pub fn memory_warning(memory: &MemoryReport, peak: Option<u64>, documents: u64) 
     ))
 }
 
-/// The guarantee of a run's search for the pairs within the threshold, if it has one. In dense groups, documents of one
-/// template are sub-sampled.
+/// The guarantee of a run's search: that it is exact, except for dense groups that are sub-sampled. None for a search
+/// that may miss pairs.
 pub fn promise(report: &Report) -> Option<&'static str> {
     const EXACT: &str = "The search was exact: it can find every pair within the distance.";
     let (_, searched) = report.searched()?;
@@ -757,7 +763,7 @@ pub fn promise(report: &Report) -> Option<&'static str> {
     }
 }
 
-/// The pairs that a verifier with a threshold confirms, as in "pairs with …".
+/// The threshold of a verification in words, as in "pairs with …": `Jaccard similarity 0.8 or more`.
 fn near_words(verification: Verification) -> String {
     let threshold = verification.threshold().unwrap_or_default();
     let of = match verification {
@@ -768,7 +774,7 @@ fn near_words(verification: Verification) -> String {
     format!("{of} {threshold} or more")
 }
 
-/// The recall of a search of SimHashes against the exact join of the same hashes.
+/// The recall of a search over SimHashes: `found` of the `pairs` of an exact join of the same hashes.
 pub(crate) fn hamming_recall(
     found: u64,
     pairs: u64,
@@ -790,7 +796,7 @@ pub(crate) fn hamming_recall(
     }
 }
 
-/// The recall against counted Jaccard coefficients of a sample.
+/// The recall of a method among the pairs of a sample whose counted Jaccard coefficient is `similarity` or more.
 pub(crate) fn counted_recall(
     recall_estimate: &RecallEstimate,
     similarity: f64,
@@ -804,12 +810,13 @@ pub(crate) fn counted_recall(
     sampled(recall_estimate, of)
 }
 
-/// The recall against what the sketches call near, of a sample.
+/// The recall of a method among the pairs of a sample that its own sketches confirm.
 pub(crate) fn sampled_recall(recall_estimate: &RecallEstimate, verification: Verification) -> ExactRecall {
     let near = near_words(verification);
     sampled(recall_estimate, format!("pairs of texts with {near}, as the sketches estimate it"))
 }
 
+/// The recall of a sample; `of` says in words which pairs count.
 fn sampled(recall_estimate: &RecallEstimate, of: String) -> ExactRecall {
     let sample = match recall_estimate.sampled > recall_estimate.compared {
         true => "all texts compared with each other".to_owned(),
@@ -825,7 +832,7 @@ fn sampled(recall_estimate: &RecallEstimate, of: String) -> ExactRecall {
     }
 }
 
-/// The recall that a run estimated of itself.
+/// A sentence or two on the recall that a run estimated on a sample of its documents.
 pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verification) -> String {
     let percent = |recall: &Estimated| {
         let [share, low, high] =
@@ -890,12 +897,13 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
     )
 }
 
-/// The share of the features of removed near-duplicates that is lost.
+/// The share, 0 to 1, of the features of removed near-duplicates that the documents kept for them lack; none if no
+/// feature was removed.
 pub fn missing(lost: Lost) -> Option<f64> {
     (lost.features > 0).then(|| lost.missing as f64 / lost.features as f64)
 }
 
-/// A sentence on the share of the removed near-duplicates' features that the documents kept for them lack.
+/// A sentence on that share, see [`missing`].
 pub fn missing_sentence(missing: f64) -> String {
     let share = figures::percent(missing);
     format!(
@@ -903,7 +911,7 @@ pub fn missing_sentence(missing: f64) -> String {
     )
 }
 
-/// A few sentences on what a run of `dedup` came to.
+/// A few sentences on the result of a run of `dedup`: the summary that the command prints.
 pub fn closing(report: &Report) -> String {
     let verification = report.settings.as_ref().map_or(Verification::None, |settings| settings.verification);
     let outcome = &report.outcome;
@@ -947,7 +955,7 @@ pub fn closing(report: &Report) -> String {
             }
         }
     }
-    // Leaders first, one pair is compared in each band that it shares.
+    // A run that compares with leaders counts a pair once for each band that it shares.
     let are_leaders =
         report.recall_estimate.is_some_and(|recall_estimate| recall_estimate.documents.is_some());
     if let (Some(verified), Some(threshold), false) =
@@ -982,10 +990,10 @@ pub fn closing(report: &Report) -> String {
     text
 }
 
-/// A sentence on the effect of reference documents on new ones.
+/// A sentence on the reference set and the new documents that are removed for it.
 pub fn reference_message(against: &AgainstReport) -> String {
     let AgainstReport { exact, near, documents, files, .. } = against;
-    // Texts in memory are of no file.
+    // Texts in memory have no files.
     let files = match files.len() {
         0 => String::new(),
         number => format!(" in {}", counted(number as u64, "file", "files")),
@@ -998,7 +1006,7 @@ pub fn reference_message(against: &AgainstReport) -> String {
     )
 }
 
-/// A few sentences on what a comparison came to.
+/// A few sentences on the result of a comparison: the summary that the command prints.
 pub fn comparison(report: &CompareReport) -> String {
     let mut text = format!("{}.", counted(report.corpus.documents, "document", "documents"));
     for method in &report.methods {
@@ -1038,7 +1046,7 @@ pub fn comparison(report: &CompareReport) -> String {
     text
 }
 
-/// A warning of documents that have too few features for a sketch, where settings ask for several.
+/// A warning of `few` documents that have fewer features than the settings ask for, if they ask for several.
 pub fn few_features_warning(few: u64, settings: &Settings) -> Option<String> {
     let documents = counted(few, "document has", "documents have");
     let compared = plural(few, "was", "were");

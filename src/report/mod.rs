@@ -1,8 +1,8 @@
-//! Which findings does a run have? As data ([`model`]), as a page for a person ([`html`]), and as a page on which a
-//! person judges them ([`review`]).
+//! Reports of runs: as data ([`model`]), as an HTML page for a person ([`html`]), and as a page on which a person
+//! judges pairs ([`review`]).
 //!
-//! Nothing is measured here: [`messages`] puts the core's numbers into words, and the other modules write them
-//! down. The page shows a bounded part of long lists and says so; the JSON holds what it was given.
+//! Nothing is measured here: [`messages`] puts the core's numbers into words, and the other modules write them down.
+//! The HTML page shows the beginning of long lists and says so; the JSON has what it was given.
 
 mod charts;
 pub(crate) mod check;

@@ -1,8 +1,8 @@
-//! The report as plain data: what `report.json` holds, and what the page is drawn from.
+//! The report as plain data: the content of `report.json`, from which the HTML page is drawn.
 //!
-//! Counts are `u64`, times are seconds as `f64`, sizes are bytes, shares and probabilities lie in
-//! 0..=1. Every floating-point number must be finite, as JSON knows no other. Lists are in the order
-//! in which they are shown.
+//! Counts are `u64`, times are seconds as `f64`, sizes are bytes, shares and probabilities lie in 0..=1. Every
+//! floating-point number must be finite, as JSON knows no other. Lists are in the order in which they are shown.
+//! "Earlier reports" are those of earlier versions of simflip, which lack some fields.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,12 +23,13 @@ use simflip_core::dedup::{Searched, Verified};
 use simflip_core::recall_estimate::{Estimated, RecallEstimate};
 use simflip_core::settings::{Generator, Settings};
 
+/// Characters of [`DocumentSample::opening`].
 const OPENING_CHARS: usize = 200;
 
-/// The version of the form of reports.
+/// The version of the fields of reports. [`Report::read_json`] refuses any other.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that one run of `simflip dedup` has to say.
+/// The report of one run of `simflip dedup`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
@@ -36,70 +37,69 @@ pub struct Report {
     pub schema: u32,
     /// The program that ran.
     pub tool: Tool,
-    /// When the run ended, RFC 3339.
+    /// When the run began, RFC 3339.
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// A hash of the settings, of how files were read, and of the files as they were; none where they were not known
-    /// before they were read, and of a result to which `simflip rethreshold` gave a higher threshold.
+    /// A hash of the settings, of the options of reading, and of the files as they were. None if the files were not
+    /// found before the run, and for a result of `simflip rethreshold` with a higher threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
-    /// The settings that decided the result: a run with these settings over the same pages has the same result.
+    /// The settings that decided the result: a run with these settings over the same documents has the same result.
     pub settings: Option<Settings>,
-    /// The file of document frequencies that weights were made with; none if they were counted in the
-    /// corpus, or none were needed.
+    /// The file of document frequencies that features were weighed by; none if the run counted them, or needed none.
     pub frequencies: Option<PathBuf>,
-    /// The boilerplate that was left out, if some was.
+    /// The boilerplate that was left out; none if the run was not to leave any out.
     pub boilerplate: Option<BoilerplateReport>,
     /// The input, without reference documents.
     pub corpus: Corpus,
     /// The reference set that the new documents were compared with, if there was one.
     pub against: Option<AgainstReport>,
-    /// The outcome.
+    /// The numbers of kept and removed documents, pairs and clusters.
     pub outcome: Outcome,
     /// The method, in words.
     pub method: Method,
-    /// The recall, where it was measured.
+    /// The recall that a search by probes measured on a sample; none for other searches.
     pub recall: Option<Recall>,
-    /// Which pairs a banded MinHash index compares, where there is one.
+    /// The probability that band hashes compare a pair; none for methods without bands of MinHash values.
     pub s_curve: Option<SCurve>,
-    /// Scores of the pairs that each table or band generated.
+    /// For each table or band, the scores of the pairs that it generated.
     pub histograms: Vec<Histogram>,
     /// The number of clusters of each size, sizes ascending.
     pub cluster_sizes: Vec<ClusterSizes>,
     /// The largest clusters, largest first.
     pub largest_clusters: Vec<ClusterSample>,
-    /// Pairs to be judged by a person.
+    /// Sampled pairs, for a person to look at.
     pub sample_pairs: Vec<PairSample>,
-    /// Time per stage, in the order of the run.
+    /// The stages of the run, in order, with their times.
     pub stages: Vec<Stage>,
-    /// Largest resident set of the process, where the system tells.
+    /// The largest resident memory of the process, in bytes; none if the system does not tell.
     pub peak_memory_bytes: Option<u64>,
-    /// The memory that was expected, and the disk that was used; none in earlier reports.
+    /// The memory that was expected, and the disk that was used; none if nobody estimated them, and in earlier reports.
     pub memory: Option<MemoryReport>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
-    /// The search and its counts, as data.
+    /// The search for candidates and its counts, as the core gives them.
     pub searched: Option<Searched>,
-    /// The counts of verification, if there was one.
+    /// The counts of verification; none if nothing was verified.
     pub verified: Option<Verified>,
-    /// The estimate of recall by a sample of the documents; none for runs of one sketch.
+    /// The recall that the run estimated by comparing a sample of its documents with all; none for runs of one sketch.
     pub recall_estimate: Option<RecallEstimate>,
     /// The share of the features of the removed near-duplicates that the documents kept for them lack, 0 to 1. It
     /// follows from the similarity and the sizes of each two. None without such a document, and where similarity does
     /// not give it.
     pub missing: Option<f64>,
-    /// Input that could not be read.
+    /// The corrupt sections of the input, which were skipped.
     pub corruption: CorruptionReport,
     /// The warnings, a sentence each.
     pub warnings: Vec<String>,
-    /// One row per input file.
+    /// One row per new input file.
     pub files: Vec<FileRow>,
-    /// The losses of each source: folders, files, hosts, values of a field; empty in earlier reports.
+    /// The documents that sources lose, by kind: folders, files, hosts, values of a field. Empty in earlier reports.
     pub lost_by_source: Vec<Sources>,
     /// Entries of folders among the inputs that were not read; empty in earlier reports.
     pub not_read: Vec<NotRead>,
-    /// The other files of the folder but the pages, as they were written; empty in earlier reports.
+    /// The files of the result except `report.json` and the pages; empty in earlier reports.
     pub written: Vec<WrittenFile>,
 }
 
@@ -108,20 +108,20 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryReport {
-    /// Bytes that were not to be exceeded.
+    /// Bytes of memory that the run was not to exceed.
     pub limit_bytes: u64,
     /// Documents that were expected.
     pub expected_documents: u64,
     /// Bytes that the run was expected to hold in memory, for its documents.
     pub expected_bytes: u64,
-    /// Bytes that near pairs took besides, in memory: how many there are is known when documents are compared, and not
-    /// before. None in earlier reports, and where it went on disk, which holds them.
+    /// Bytes of memory that near pairs took besides, whose number is not known before documents are compared. None for
+    /// a run on disk, which holds pairs there, and in earlier reports.
     pub pair_bytes: Option<u64>,
-    /// True if it went in stages on disk.
+    /// True if the run went in stages on disk.
     pub on_disk: bool,
-    /// If so, bytes that its working folder was expected to take,
+    /// Bytes that its working folder was expected to take; none for a run in memory.
     pub expected_disk_bytes: Option<u64>,
-    /// and the most that it was seen to take.
+    /// The most bytes that its working folder was seen to take; none for a run in memory.
     pub disk_bytes: Option<u64>,
 }
 
@@ -129,15 +129,16 @@ pub struct MemoryReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoilerplateReport {
-    /// The kind of groups.
+    /// The kind of groups whose lines were counted together.
     pub by: GroupBy,
     /// The file of boilerplate that was given; none if it was counted in the corpus.
     pub from: Option<PathBuf>,
-    /// The share of boilerplate in all documents of groups with three different contents or more; others have none.
+    /// The share of boilerplate in the documents of all groups that have three different contents or more. Other groups
+    /// have no boilerplate.
     pub all: BoilerplateShare,
     /// Number of these groups.
     pub groups: u64,
-    /// Groups with the most bytes of boilerplate, most first.
+    /// The groups with the most bytes of boilerplate, most first, at most 50.
     pub most: Vec<GroupBoilerplate>,
     /// The share of other lines that were taken for boilerplate because the table of counts is full; 0 as long as
     /// each line was counted for itself.
@@ -148,12 +149,12 @@ impl BoilerplateReport {
     /// Groups that are listed.
     const LISTED: usize = 50;
 
-    /// The report on some boilerplate before any group.
+    /// The report on boilerplate before any group is added.
     pub(crate) fn of(boilerplate: &Boilerplate) -> Self {
         Self { by: boilerplate.by.clone(), mistaken: boilerplate.mistaken(), ..Self::default() }
     }
 
-    /// Adds a group.
+    /// Adds a group, with the share of boilerplate in its documents.
     pub(crate) fn add(&mut self, group: String, share: BoilerplateShare) {
         self.groups += 1;
         self.all.add(&share);
@@ -165,7 +166,7 @@ impl BoilerplateReport {
         }
     }
 
-    /// With the groups in order, and as many as are listed.
+    /// The report once all groups are added: with the groups in order, and those cut that are not listed.
     pub(crate) fn settled(mut self) -> Self {
         self.cut();
         self
@@ -183,7 +184,7 @@ impl BoilerplateReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupBoilerplate {
-    /// The host, file or folder; empty where all documents are one group.
+    /// The host, file, folder or value of a field; empty if all documents are one group.
     pub group: String,
     /// The share in its documents.
     #[serde(flatten)]
@@ -198,21 +199,21 @@ pub struct AgainstReport {
     pub named: Vec<PathBuf>,
     /// Reference documents.
     pub documents: u64,
-    /// New documents that can go and whose very text a reference document has.
+    /// New documents that are removed for a reference document, and whose very text a reference document has.
     pub exact: u64,
-    /// Other new documents that can go because a reference document stays for them.
+    /// Other new documents that are removed for a reference document.
     pub near: u64,
     /// Clusters with a reference document.
     pub clusters: u64,
-    /// Reference documents in them.
+    /// Reference documents in these clusters.
     pub documents_in_clusters: u64,
-    /// Files that were named as new ones, too; they are of the reference set.
+    /// Files that were named as both new and reference files; they are reference files.
     pub both: u64,
-    /// One row per file.
+    /// One row per reference file.
     pub files: Vec<FileRow>,
 }
 
-/// The losses of the sources of one kind.
+/// The documents that the sources of one kind lose. A source loses those of its documents that are removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sources {
@@ -220,45 +221,46 @@ pub struct Sources {
     pub kind: String,
     /// Number of sources.
     pub number: u64,
-    /// Documents of all of them; others have no source of the kind.
+    /// Documents that have a source of the kind.
     pub documents: u64,
     /// The number of sources that have [`Sources::LEAST`] documents or more and lose [`Sources::NEARLY_ALL`] of them or
     /// more.
     pub nearly_removed: u64,
     /// The sources that lose the most documents, most first, at most [`Sources::LISTED`].
     pub most: Vec<SourceRow>,
-    /// The sources that lose nearly all their documents, largest first, at most [`Sources::LISTED`].
+    /// The sources that `nearly_removed` counts, those with the most documents first, at most [`Sources::LISTED`].
     pub removed: Vec<SourceRow>,
-    /// Of those that have [`Sources::LEAST`] documents or more, the one that loses the largest share.
+    /// Of the sources with [`Sources::LEAST`] documents or more, the one that loses the largest share; none if there
+    /// are no such sources.
     #[serde(default)]
     pub worst: Option<SourceRow>,
 }
 
-/// The losses of one source.
+/// The numbers of new documents and of kept documents of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceRow {
-    /// The source.
+    /// The host, the path of the file or folder, or the value of the field.
     pub source: String,
-    /// Its documents.
+    /// Number of its new documents.
     pub documents: u64,
-    /// Kept documents among them.
+    /// Number of kept documents among them.
     pub kept: u64,
 }
 
 impl SourceRow {
-    /// Counts a document.
+    /// Adds a document to the counts.
     pub fn count(&mut self, is_kept: bool) {
         self.documents += 1;
         self.kept += u64::from(is_kept);
     }
 
-    /// Documents that can go.
+    /// Number of its documents that are removed.
     pub fn lost(&self) -> u64 {
         self.documents.saturating_sub(self.kept)
     }
 
-    /// The share of its documents that can go, 0 to 1.
+    /// The share of its documents that are removed, 0 to 1.
     pub fn share_lost(&self) -> f64 {
         self.lost() as f64 / self.documents.max(1) as f64
     }
@@ -269,21 +271,21 @@ impl SourceRow {
 }
 
 impl Sources {
-    /// Sources that are listed.
+    /// Most sources that a list has.
     pub const LISTED: usize = 50;
-    /// The share of a source's documents that is nearly all.
+    /// The share of a source's documents, 0 to 1, that counts as nearly all.
     pub const NEARLY_ALL: f64 = 0.95;
-    /// The fewest documents of a source of which that is said.
+    /// The fewest documents of a source whose share counts.
     pub const LEAST: u64 = 20;
 
-    /// All sources of a kind.
+    /// The sources of a kind from a row for each.
     pub fn new(kind: &str, rows: Vec<SourceRow>) -> Self {
         let mut all = Self::of(kind);
         rows.into_iter().for_each(|row| all.add(row));
         all.settled()
     }
 
-    /// No source yet of a kind.
+    /// The sources of a kind before any is added.
     pub fn of(kind: &str) -> Self {
         Self { kind: kind.to_owned(), ..Self::default() }
     }
@@ -316,14 +318,14 @@ impl Sources {
         }
     }
 
-    /// Cuts the lists once all sources are added.
+    /// The sources once all are added: with the lists in order, and cut to [`Sources::LISTED`].
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.cut();
         self
     }
 
-    /// Leaves those that are listed.
+    /// Sorts the lists, and cuts them to [`Sources::LISTED`].
     fn cut(&mut self) {
         self.removed.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.source.cmp(&b.source)));
         self.removed.truncate(Self::LISTED);
@@ -332,7 +334,7 @@ impl Sources {
     }
 }
 
-/// Everything that one run of `simflip compare` has to say.
+/// The report of one run of `simflip compare`: several methods on one input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompareReport {
@@ -340,30 +342,30 @@ pub struct CompareReport {
     pub schema: u32,
     /// The program that ran.
     pub tool: Tool,
-    /// When the run ended, RFC 3339.
+    /// When the run began, RFC 3339.
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// The input, read once for all methods.
+    /// The input of all methods.
     pub corpus: Corpus,
     /// Each method with its result.
     pub methods: Vec<MethodResult>,
-    /// Who found what: one entry for each set of methods that found a pair which no other method found.
+    /// One entry for each set of methods, with the pairs that exactly these methods found; some have none.
     pub agreement: Vec<Agreement>,
-    /// Time of the stages that all methods share.
+    /// The stages that several methods share, such as reading, with their times.
     pub shared_stages: Vec<Stage>,
-    /// Largest resident set of the process, where the system tells.
+    /// The largest resident memory of the process, in bytes; none if the system does not tell.
     pub peak_memory_bytes: Option<u64>,
-    /// Input that could not be read.
+    /// The corrupt sections of the input, which were skipped.
     pub corruption: CorruptionReport,
     /// The warnings, a sentence each.
     pub warnings: Vec<String>,
 }
 
-/// The program that ran.
+/// The program that wrote a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
+    /// Its name, `simflip`.
     pub name: String,
     /// Its version.
     pub version: String,
@@ -383,7 +385,7 @@ impl Tool {
     }
 }
 
-/// The input.
+/// The input of a run in numbers, without the reference set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Corpus {
@@ -393,19 +395,19 @@ pub struct Corpus {
     pub stored_bytes: u64,
     /// Bytes of the documents' text, UTF-8.
     pub text_bytes: u64,
-    /// Records met, of any kind.
+    /// Records of any kind, documents or not, corrupt ones included.
     pub records: u64,
     /// Records that are documents with text.
     pub documents: u64,
-    /// Documents among them whose text was extracted from a server's response (WARC responses).
+    /// Documents among them whose text was extracted from HTML or plain text that a server sent (WARC responses).
     pub extracted: u64,
     /// The extractor and its version; none if nothing was extracted.
     pub extractor: Option<String>,
-    /// The field or column of the text, where a name was given for it.
+    /// The field or column of the text; none if it has the usual name.
     pub text_field: Option<String>,
-    /// Documents with too few features for a sketch to mean much.
+    /// Documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
-    /// The commonest languages, most documents first.
+    /// The 20 commonest languages, most documents first.
     pub languages: Vec<LanguageCount>,
 }
 
@@ -423,22 +425,21 @@ pub struct LanguageCount {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Documents whose text, byte for byte, an earlier document has: all copies of a text but one.
-    /// All of them are removed.
+    /// Removed documents whose text, byte for byte, a kept document or a reference document has.
     pub exact_duplicates: u64,
-    /// Removed documents that are no exact duplicates.
+    /// Removed documents that are not exact duplicates.
     pub near_duplicates: u64,
-    /// Documents that stay.
+    /// New documents that are kept.
     pub kept: u64,
-    /// Documents that can go.
+    /// New documents that are removed.
     pub removed: u64,
     /// Bytes of text of the removed documents.
     pub removed_text_bytes: u64,
-    /// Pairs within the threshold.
+    /// Pairs of near-duplicates that the run found, listed or not.
     pub pairs_found: u64,
-    /// Rows of `pairs.csv`, fewer than the pairs found where large groups are cut.
+    /// Pairs of near-duplicates that are listed: rows of `pairs.csv`, if that is written.
     pub pairs_written: u64,
-    /// Clusters of two or more documents.
+    /// Number of clusters of two or more documents.
     pub clusters: u64,
     /// Documents in them, those of the reference set among them.
     pub documents_in_clusters: u64,
@@ -448,7 +449,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
-    /// `simhash` or `minhash`.
+    /// `both`, `simhash` or `minhash`.
     pub name: String,
     /// The meaning of `similarity` in pairs, such as "Jaccard similarity of 5-word shingles".
     pub similarity: String,
@@ -469,13 +470,13 @@ pub struct Parameter {
     pub value: String,
 }
 
-/// The share of existing pairs that were found, measured on a sample.
+/// The recall of a search by probes, measured on a sample: the share of near pairs that it finds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recall {
-    /// The recall asked for.
+    /// The recall that was asked for.
     pub wanted: f64,
-    /// The recall measured.
+    /// The recall that was measured.
     pub reached: f64,
     /// Lower end of the confidence interval.
     pub low: f64,
@@ -483,9 +484,9 @@ pub struct Recall {
     pub high: f64,
     /// Probability that the interval holds the true recall, such as 0.95.
     pub confidence: f64,
-    /// Recall of what: the pairs that count as 100 %, in words.
+    /// The pairs that count as 100 %, in words.
     pub denominator: String,
-    /// Probes allowed per query.
+    /// Probes that a query makes.
     pub budget_probes: u64,
     /// Pairs of the sample on which recall was measured.
     pub sample_pairs: u64,
@@ -503,12 +504,12 @@ pub struct SCurve {
     pub threshold: f64,
     /// The curve at the threshold.
     pub probability_at_threshold: f64,
-    /// The curve as (similarity, probability), similarity ascending from 0 to 1.
+    /// The curve as pairs of similarity and probability, similarity ascending from 0 to 1.
     pub points: Vec<(f64, f64)>,
 }
 
 impl SCurve {
-    /// The curve of `bands` bands of `rows` positions at 101 points.
+    /// The curve of `bands` bands of `rows` positions at 101 points. `threshold` is the least similarity of near pairs.
     pub fn new(bands: u32, rows: u32, threshold: f64) -> Self {
         let banding = Banding { bands: bands as usize, rows: rows as usize };
         let probability_at_threshold = banding.probability(threshold);
@@ -516,12 +517,12 @@ impl SCurve {
     }
 }
 
-/// Scores of the pairs that one table or band generated.
+/// The pairs that one table or band generated, by score. A score is a whole number that grows with similarity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Which table or band: `table 0`, `band 0`.
+    /// The table or band: `table 0`, `band 0`; or `all pairs`.
     pub title: String,
-    /// The unit of scores: `64 − distance`, `matching positions`.
+    /// The unit of scores: `64 − distance`, `matching positions`, or a similarity in percent.
     pub unit: String,
     /// One row per score, scores ascending.
     pub rows: Vec<HistogramRow>,
@@ -540,7 +541,7 @@ pub struct HistogramRow {
 }
 
 impl Histogram {
-    /// The histogram of `(score, number)` in ascending order of scores.
+    /// The histogram of `counts`: each a score and its number of pairs, scores ascending.
     pub fn new(title: impl Into<String>, unit: impl Into<String>, counts: &[(u32, u64)]) -> Self {
         let total = counts.iter().fold(0u64, |sum, &(_, number)| sum.saturating_add(number));
         let portion = |number: u64| if total == 0 { 0.0 } else { number as f64 / total as f64 };
@@ -551,7 +552,7 @@ impl Histogram {
         Self { title: title.into(), unit: unit.into(), rows }
     }
 
-    /// Pairs of all scores.
+    /// Number of pairs of all scores.
     pub fn total(&self) -> u64 {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.number))
     }
@@ -570,31 +571,32 @@ pub struct ClusterSizes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSample {
-    /// Its name in `clusters.csv`.
+    /// Its number, as `clusters.csv` has it.
     pub cluster: String,
     /// Documents in it.
     pub size: u64,
-    /// The document that stays.
+    /// The kept document.
     pub kept: DocumentSample,
     /// Some of the others.
     pub members: Vec<DocumentSample>,
-    /// Lowest similarity of a member with the document that stays, where known.
+    /// Lowest similarity of a member with the kept document, if it is known.
     pub lowest_similarity: Option<f64>,
-    /// Median similarity of the members with the document that stays, where known.
+    /// Median similarity of the members with the kept document, if it is known.
     pub median_similarity: Option<f64>,
 }
 
-/// A document as a person sees it.
+/// A document as a report shows it: id, URL, and excerpts of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DocumentSample {
-    /// Its id.
+    /// Its id in results.
     pub id: String,
-    /// Its address, or an empty string.
+    /// Its URL, or an empty string.
     pub url: String,
-    /// Its first words, see [`opening`].
+    /// The first words of its text, see [`opening`].
     pub opening: String,
-    /// In a pair: where it differs from the other, see [`differences`]; of a benchmark's item: its passage.
+    /// For a document of a pair, the places where it differs from the other, see [`differences`]. For one with an item
+    /// of a benchmark, the passage of the item. Otherwise empty.
     pub excerpt: Vec<Piece>,
     /// True for a document of the reference set.
     pub reference: bool,
@@ -604,44 +606,44 @@ pub struct DocumentSample {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PairSample {
-    /// The document with the lower id.
+    /// The document that comes first in the input.
     pub a: DocumentSample,
-    /// The other.
+    /// The other document.
     pub b: DocumentSample,
-    /// Hamming distance of the hashes, for methods that have one.
+    /// Hamming distance of the SimHashes in bits; none for methods without SimHash.
     pub distance: Option<u32>,
     /// Similarity in 0..=1; [`Method::similarity`] says which.
     pub similarity: f64,
     /// The kind of the pair: equal texts or not.
     pub kind: PairKind,
-    /// In a comparison: what other methods say of the pair, where it is another similarity.
+    /// In a comparison, the similarities of other methods that found the pair, if they differ. Otherwise empty.
     pub others: Vec<OtherScore>,
 }
 
-/// The score that another method gives a pair.
+/// The similarity that another method gives a pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OtherScore {
-    /// The method.
+    /// The label of the method.
     pub by: String,
-    /// Its similarity of the pair.
+    /// The similarity of the pair by that method's measure, 0 to 1.
     pub similarity: f64,
 }
 
-/// Time and amount of one stage.
+/// The time of one stage of a run, and the amount that it worked through. A stage is any step that is timed by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stage {
     /// Its name.
     pub name: String,
-    /// Time on the clock.
+    /// Seconds on the clock.
     pub wall_seconds: f64,
-    /// Processor time over all threads.
+    /// Seconds of processor time over all threads; 0 if the system does not tell.
     pub cpu_seconds: f64,
-    /// The number of items.
+    /// The number of items that it worked through.
     pub items: u64,
     /// The unit of `items`, in the plural: `documents`, `pairs`.
     pub item_unit: String,
-    /// Bytes it worked through, 0 where that has no meaning.
+    /// The number of bytes that it worked through; 0 if that has no meaning.
     pub bytes: u64,
 }
 
@@ -649,58 +651,58 @@ pub struct Stage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchCost {
-    /// Places looked up.
+    /// Places that were looked up: buckets, ranges of tables, or flipped hashes.
     pub probes: u64,
-    /// Stored sketches compared with a query.
+    /// Stored sketches that were compared with a query.
     pub candidates: u64,
-    /// Comparisons that ended within the threshold.
+    /// Comparisons whose distance or similarity was within the search's limit.
     pub verified: u64,
-    /// Bytes of the index.
+    /// Bytes of the index, or of all that a join held at once.
     pub index_bytes: u64,
-    /// Distinct hashes, or signatures, in it.
+    /// Distinct hashes, or signatures, that were searched.
     pub distinct_hashes: u64,
 }
 
-/// Input that could not be read.
+/// The corrupt sections of an input: those that could not be read and were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CorruptionReport {
-    /// Corrupt sections.
+    /// Number of corrupt sections.
     pub total: u64,
-    /// Documents that are lost by them, where that can be known; 0 in earlier reports.
+    /// Documents that are lost by sections of which that number is known; 0 in earlier reports.
     pub documents_lost: u64,
-    /// Corrupt sections whose cost in documents is not known; 0 in earlier reports.
+    /// Corrupt sections of which the number of lost documents is not known; 0 in earlier reports.
     pub unknown_losses: u64,
-    /// The number of each kind, most first.
+    /// The number of sections of each kind, most first.
     pub by_kind: Vec<CorruptionCount>,
-    /// The first of them.
+    /// The first 200 sections.
     pub listed: Vec<CorruptRecord>,
 }
 
-/// Corrupt records of one kind.
+/// The number of corrupt sections of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorruptionCount {
     /// The kind in words.
     pub kind: String,
-    /// Records of that kind.
+    /// Number of sections of that kind.
     pub records: u64,
 }
 
-/// One corrupt record.
+/// One corrupt section: a record, or a stretch of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CorruptRecord {
-    /// The file.
+    /// The path of the file.
     pub file: String,
-    /// Position of the record in the file, counted from 0, where known.
+    /// Position of the record in the file, counted from 0; none if the section is not a record.
     pub record: Option<u64>,
-    /// Byte offset in the file as stored, where known.
+    /// Byte offset in the file as stored, if it is known.
     pub offset: Option<u64>,
-    /// Documents that are lost by it, where that can be known.
+    /// Documents that are lost by it; none if that is not known.
     pub documents: Option<u64>,
     /// The kind in words.
     pub kind: String,
-    /// The expectation, and the finding.
+    /// The finding, in words.
     pub detail: String,
 }
 
@@ -709,17 +711,17 @@ pub struct CorruptRecord {
 pub struct WrittenFile {
     /// Its name in the folder.
     pub name: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl WrittenFile {
-    /// The files that a report lists; none where it lists none.
+    /// The files that the `report.json` at this path lists; none if it cannot be read, or has no such list.
     pub(crate) fn listed_in(report: &Path) -> Option<Vec<Self>> {
         Self::listed(&fs::read(report).ok()?)
     }
 
-    /// The files that a report lists, which was read already.
+    /// The files that a `report.json` with this content lists; none if it has no such list.
     pub(crate) fn listed(report: &[u8]) -> Option<Vec<Self>> {
         let report: serde_json::Value = serde_json::from_slice(report).ok()?;
         serde_json::from_value(report["written"].clone()).ok()
@@ -730,48 +732,48 @@ impl WrittenFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileRow {
-    /// The file.
+    /// The path of the file, as it was found.
     pub path: String,
-    /// Its size.
+    /// Bytes of the file that were read.
     pub stored_bytes: u64,
-    /// Bytes of text in it.
+    /// Bytes of the texts of its documents, in UTF-8.
     pub text_bytes: u64,
-    /// [`TextSum`] of its documents, by which it can be known later whether it is still the
-    /// same; none where its documents were not read whole.
+    /// A sum over its texts that shows later whether they are still the same; none if its documents were not read
+    /// whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextSum>,
-    /// Records in it.
+    /// Number of its records of any kind.
     pub records: u64,
-    /// Documents in it.
+    /// Number of its documents.
     pub documents: u64,
-    /// Documents of it that stay.
+    /// Number of its documents that are kept; all for a reference file.
     pub kept: u64,
-    /// The file of the folder that these are in, or the first of several; none where they were not written.
+    /// The file of the result that its kept documents are in, or the first of several; none if they were not written.
     pub kept_in: Option<String>,
-    /// The last file that these are in, where they are in several.
+    /// The last file that its kept documents are in; none if they are in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_to: Option<String>,
-    /// Corrupt records in it.
+    /// Number of its corrupt sections.
     pub corrupt: u64,
-    /// Records in it that hold a document in a form that is not read.
+    /// Number of its WARC records that hold an answer of a server in a form that is not read, such as an image.
     pub unread: u64,
 }
 
 impl FileRow {
-    /// True of a file that gave no document and does not exist now, so that nobody needs it.
+    /// True if the file gave no document and does not exist now, so that nothing is missed without it.
     pub(crate) fn is_dispensable(&self) -> bool {
         self.documents == 0 && corpus::gone(Path::new(&self.path)).is_some()
     }
 
-    /// True if a file that was read again has as many documents with the same texts, as far as the report and reading
-    /// tell.
+    /// True if the file, read again with the result `now`, has as many documents with the same texts, as far as the
+    /// report and the reading tell.
     pub fn is_same(&self, now: &FileReading) -> bool {
         let other_texts = self.texts.zip(now.texts).is_some_and(|(before, now)| before != now);
         (self.documents, self.text_bytes) == (now.documents, now.text_bytes) && !other_texts
     }
 
-    /// The first file that was read again, each with the name that it has in `rows`, and is [not the
-    /// same](Self::is_same). Files that no row names are passed over.
+    /// The first of the files that were read again that is [not the same](Self::is_same); none if all are. Each comes
+    /// with the name that it has in `rows`; files that no row names are passed over.
     pub fn changed<'a, N: AsRef<str>>(
         rows: &[Self],
         now: impl IntoIterator<Item = (N, &'a FileReading)>,
@@ -787,38 +789,37 @@ impl FileRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MethodResult {
-    /// The name in the comparison; unique, so that a method can run twice with different parameters.
+    /// The name of the method in the comparison; unique, so that one sketch can run with different parameters.
     pub label: String,
-    /// The settings that decided the result: a run with these settings over the same pages has the same result.
+    /// The settings that decided the result: a run with these settings over the same documents has the same result.
     pub settings: Option<Settings>,
-    /// The file of document frequencies that weights were made with; none if they were counted in the
-    /// corpus, or none were needed.
+    /// The file of document frequencies that features were weighed by; none if the run counted them, or needed none.
     pub frequencies: Option<PathBuf>,
     /// The method, in words.
     pub method: Method,
-    /// Pairs within the threshold.
+    /// Pairs of different texts that it found.
     pub pairs: u64,
-    /// Clusters of two or more documents.
+    /// Number of clusters of two or more documents.
     pub clusters: u64,
-    /// Documents that stay.
+    /// Documents that it would keep.
     pub kept: u64,
-    /// Time on the clock of the steps that only this method needs.
+    /// Seconds on the clock of the steps that only this method needs.
     pub wall_seconds: f64,
-    /// Processor time of those steps.
+    /// Seconds of processor time of those steps.
     pub cpu_seconds: f64,
-    /// Peak memory of those steps, where measured.
+    /// Peak memory of those steps; none if it was not measured.
     pub peak_memory_bytes: Option<u64>,
     /// The counted work, and the size of the index.
     pub cost: SearchCost,
-    /// Recall that the search itself measured, if it did.
+    /// The recall that its search by probes measured; none for other searches.
     pub recall: Option<Recall>,
-    /// Recall against an exact answer; none where there is none to compare with.
+    /// The recall against an exact answer; none if there is no such answer.
     pub exact: Option<ExactRecall>,
-    /// Speed of the search for candidates.
+    /// The speed of the search for candidates; none if it took no measurable time.
     pub speed: Option<Speed>,
 }
 
-/// Recall of a method against an exact answer.
+/// The recall of a method against an exact answer: all pairs that it should have found, or those of a sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExactRecall {
@@ -826,47 +827,47 @@ pub struct ExactRecall {
     pub pairs: u64,
     /// Of these, pairs that the method found.
     pub found: u64,
-    /// The recall; none of too few pairs. Its interval has no width where all pairs are known.
+    /// The recall; none if there are too few pairs. Its interval has no width if all pairs are known.
     pub recall: Option<Estimated>,
     /// The exact answer, in words.
     pub of: String,
 }
 
-/// Speed of a search for candidates: the index is there, and nothing is verified.
+/// The speed of a search for candidates, without the time for building the index and for verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Speed {
-    /// Distinct sketches that were searched for, those of all rounds.
+    /// Distinct sketches that were searched for, summed over all rounds.
     pub queries: u64,
-    /// Number of searches for all of them.
+    /// Number of rounds: short searches are repeated to be timed.
     pub rounds: u64,
-    /// Processor time that took.
+    /// Seconds of processor time of the searches of all rounds.
     pub cpu_seconds: f64,
     /// Queries per second of processor time.
     pub queries_per_second: f64,
 }
 
-/// The pairs that exactly these methods found.
+/// The pairs that one set of methods found, all of them and no other method.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agreement {
-    /// Labels of the methods that found the pairs.
+    /// The labels of these methods.
     pub found_by: Vec<String>,
     /// The number of pairs.
     pub pairs: u64,
-    /// Some of them.
+    /// Some of the pairs.
     pub examples: Vec<PairSample>,
 }
 
 impl DocumentSample {
-    /// The document as it is shown outside of a pair.
+    /// A document with the first words of `text`, without an excerpt.
     pub fn new(id: impl Into<String>, url: impl Into<String>, text: &str) -> Self {
         Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), ..Self::default() }
     }
 }
 
 impl PairSample {
-    /// The pair with its differences marked, of two documents and their texts.
+    /// A pair of two documents, with excerpts of their `texts` in which the differences are marked.
     pub fn new(
         documents: [DocumentSample; 2],
         texts: [&str; 2],
@@ -881,7 +882,7 @@ impl PairSample {
 }
 
 impl Report {
-    /// The report of a folder of results, as the option `result` names one.
+    /// The report of a folder of results. Errors name the option `result`.
     ///
     /// # Errors
     /// If the folder has none, or it cannot be read.
@@ -900,7 +901,7 @@ impl Report {
         self.files.iter().chain(reference).cloned().collect()
     }
 
-    /// The fields that documents were read from, of which the report has that of texts, where `given` names no other.
+    /// `given`, with the text field of the report if `given` has the usual one. The report has no other field.
     pub fn fields(&self, given: JsonlFields) -> JsonlFields {
         match &self.corpus.text_field {
             Some(text) if given.text == JsonlFields::default().text => {
@@ -910,20 +911,20 @@ impl Report {
         }
     }
 
-    /// The settings and the search of the run; none where the report lacks one of the two.
+    /// The settings and the search of the run; none if the report lacks one of the two.
     pub fn searched(&self) -> Option<(&Settings, &Searched)> {
         self.settings.as_ref().zip(self.searched.as_ref())
     }
 
-    /// True if a file of this name was written with it.
+    /// True if the result has a file of this name besides report and pages.
     pub fn wrote(&self, name: &str) -> bool {
         self.written.iter().any(|file| file.name == name)
     }
 
-    /// Reads a `report.json`.
+    /// Reads the `report.json` of a run of `dedup`.
     ///
     /// # Errors
-    /// If the file cannot be read, is no report of this program, or is one of another form.
+    /// If the file cannot be read, is no report of this program, or has another [`SCHEMA`].
     pub fn read_json(path: &Path) -> Result<Self> {
         let report: Self = read_json(path)?;
         let refused = |field, expected: String, got: String| {
@@ -940,7 +941,7 @@ impl Report {
         Ok(report)
     }
 
-    /// True if the pairs that the run lists are those of documents that it removed, and not all near pairs.
+    /// True if the pairs that the run lists are those by which it removed documents, and not all near pairs.
     pub fn lists_removals(&self) -> bool {
         self.settings.as_ref().is_some_and(|settings| {
             let has_leaders = settings.generator == Generator::Keys || settings.block_tables().is_some();
@@ -949,7 +950,7 @@ impl Report {
     }
 }
 
-/// Writes a `report.json` of any kind.
+/// Writes a report of any kind as JSON to `path`.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -959,7 +960,7 @@ pub fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
     out.write_all(b"\n").and_then(|()| out.flush()).map_err(|e| Error::io(path, e))
 }
 
-/// Reads a `report.json` of a kind, as [`Report::read_json`] reads and checks that of a run of `dedup`.
+/// Reads a report of any kind from JSON. [`Report::read_json`] also checks that it is one of a run of `dedup`.
 ///
 /// # Errors
 /// If the file cannot be read, or is no such report.

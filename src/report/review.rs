@@ -1,9 +1,9 @@
-//! The page on which a person judges a sample of pairs: self-contained, with the
-//! judgements kept in the browser.
+//! The HTML page on which a person judges a sample of pairs. It needs no other file, and the browser keeps the
+//! judgements. Sampled pairs come from *strata*, the bands of distance or similarity.
 //!
-//! Texts of the corpus go in as JSON inside of a data block, in which no `<` is left, and the page's script
-//! puts them into text nodes. So nothing in a text can become markup. The script runs by a nonce that depends
-//! on all of the data, so a text cannot name it either.
+//! Texts of the corpus are in the page as JSON in a data block, in which no `<` is left. The page's script puts them
+//! into text nodes, so no text can become markup. The script runs by a nonce that depends on all data, which no text
+//! can name.
 
 use std::path::Path;
 
@@ -21,29 +21,29 @@ use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::{Error, Result};
 
-/// The title of every such page, by which it is known.
+/// The title of every such page, by which simflip recognises one.
 pub const TITLE: &str = "simflip: pairs to judge";
 
 /// Characters of common text shown on either side of a difference.
 const CONTEXT_CHARS: usize = 320;
-/// Lines of it, at most.
+/// Lines of common text shown on either side of a difference, at most.
 const CONTEXT_LINES: usize = 5;
 /// Common text is folded only where that hides at least this many characters.
 const LEAST_FOLD: usize = 200;
-/// Characters shown of one difference: its start and its end.
+/// Characters shown of the start of one difference, and of its end.
 const CHANGE_HEAD: usize = 1_500;
 const CHANGE_TAIL: usize = 400;
-/// Characters shown of a pair; what goes beyond is reported.
+/// Characters shown of a pair, about; the page reports the length of the rest.
 const SHOWN_CHARS: usize = 40_000;
 /// Characters of a pair that can be unfolded.
 const FOLDED_CHARS: usize = 20_000;
 
-/// The head of the page.
+/// The facts in the head of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewHead {
     /// The program that wrote the page.
     pub tool: Tool,
-    /// When, RFC 3339.
+    /// When the page was made, RFC 3339.
     pub created: String,
     /// The folder of results, as the user named it.
     pub result: String,
@@ -59,19 +59,20 @@ pub struct ReviewHead {
     pub seed: u64,
 }
 
-/// A page of a pair.
+/// A document of a sampled pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewPage {
     /// Its id in results.
     pub id: String,
     /// Its URL, or an empty string.
     pub url: String,
-    /// Its text, or the beginning of it.
+    /// Its text, or the beginning of it, parted into compared text and boilerplate.
     pub text: OwnText,
-    /// Bytes of the whole text.
+    /// Bytes of its whole text.
     pub text_bytes: u64,
 }
 
+/// The data block of the page.
 #[derive(Serialize)]
 struct Data<'a> {
     header: String,
@@ -104,18 +105,18 @@ struct SideView {
 #[serde(rename_all = "lowercase")]
 enum TextPart {
     Same(String),
-    /// Words of the one in place of words of the other.
+    /// Words of the first text in place of words of the second.
     Differs(String, String),
-    /// In both texts and folded: the number of characters, how many of them the page does
-    /// not hold, and the others.
+    /// Common text that is folded: its number of characters, the number of those that the page lacks, and the others.
     Folded(usize, usize, String),
-    /// The parts of either text that the page does not hold: characters of its beginning, and bytes behind that.
+    /// The rests that the page lacks: characters of the beginning of either text, and bytes behind that beginning.
     Rest([usize; 2], [u64; 2]),
-    /// Lines of either page that are boilerplate, and were not compared.
+    /// Lines of either document that are boilerplate, and were not compared.
     Boilerplate(String, String),
 }
 
-/// The page for a sample; `sides` holds the two pages of each pair, in the order of the sample.
+/// The page for a sample, as HTML. `ids` has the id of each document by number, and `sides` has the two documents of
+/// each pair, in the order of the sample.
 ///
 /// # Errors
 /// If `ids` or `sides` are not those of the sample; [`Error::Render`], which no text should be able to cause.
@@ -187,8 +188,7 @@ fn escape(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
 }
 
-/// The records of a CSV text that was written with "\n" at the end of each; a quoted field may hold more of
-/// these.
+/// The records of a CSV text, each of which ends with "\n"; a quoted field may have line feeds, too.
 fn records(csv: &str) -> Vec<&str> {
     let (mut records, mut start, mut quoted) = (Vec::new(), 0, false);
     for (at, byte) in csv.bytes().enumerate() {
@@ -205,7 +205,7 @@ fn records(csv: &str) -> Vec<&str> {
     records
 }
 
-/// The two texts side by side, and what a reader must know of them.
+/// The parts of two documents side by side, and notes on them for the reader.
 fn parts(a: &ReviewPage, b: &ReviewPage) -> (Vec<TextPart>, Vec<String>) {
     let (own_a, own_b) = (&a.text.own, &b.text.own);
     let alignment = Alignment::new(own_a, own_b);
@@ -237,17 +237,18 @@ fn parts(a: &ReviewPage, b: &ReviewPage) -> (Vec<TextPart>, Vec<String>) {
     (layout.lay_out(&alignment.stretches, own_a, own_b, unread), notes)
 }
 
-/// Parts as they are laid out, within bounds.
+/// The parts of two texts while they are laid out, within bounds of length.
 struct PartLayout<'a> {
     parts: Vec<TextPart>,
-    /// Characters that may still be shown, and folded.
+    /// Characters that may still be shown, and those that may still be in folded text.
     shown: usize,
     folded: usize,
-    /// The boilerplate of either page that is not laid out yet.
+    /// The boilerplate of either document that is not laid out yet.
     boilerplate: [&'a [(usize, String)]; 2],
 }
 
 impl PartLayout<'_> {
+    /// Lays out two texts, of which `unread` bytes more are not there.
     fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str, unread: [u64; 2]) -> Vec<TextPart> {
         // White space before a stretch belongs to it.
         let (mut from_a, mut from_b) = (0, 0);
@@ -274,8 +275,7 @@ impl PartLayout<'_> {
         self.parts
     }
 
-    /// The boilerplate before these bytes of the pages' own texts, or in front of the run of words that ends
-    /// there.
+    /// Lays out the boilerplate that stood before these bytes of the compared texts.
     fn boilerplate_before(&mut self, ends: [usize; 2]) {
         let [left, right] = [0, 1].map(|side: usize| {
             let boilerplate = self.boilerplate[side];
@@ -319,7 +319,7 @@ impl PartLayout<'_> {
     }
 }
 
-/// Start and end of a long difference.
+/// A difference, or its start and its end if it is long.
 fn shorten(text: &str) -> String {
     let chars = text.chars().count();
     if chars <= CHANGE_HEAD + CHANGE_TAIL + LEAST_FOLD {
@@ -356,8 +356,8 @@ fn split_near(text: &str, chars: usize) -> (&str, &str) {
     }
 }
 
-/// Text that can be shown: white space in single blanks and line ends, and a mark in place of characters that
-/// are no text or that turn the direction of what follows.
+/// A text that can be shown: with white space in single blanks and line ends. A mark stands for a character that is not
+/// text, or that turns the direction of the text behind it.
 fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut blank, mut lines) = (false, 0);
@@ -377,12 +377,13 @@ fn clean(text: &str) -> String {
     out
 }
 
-/// The text between two marks.
+/// The part of a text between the first `from` and the first `to` behind it; none if one of them is missing.
 pub(super) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
 }
 
-/// Checks the pairs on such a page: that they are those that it was written with.
+/// Checks, by their checksum, that the pairs on the review page at `path` are those that it was written with. `page` is
+/// its content; facts and problems go to `inspection`.
 pub(super) fn check(path: &Path, page: &str, inspection: &mut Inspection) {
     let data = between(page, "<script type=\"application/json\" id=\"data\">", "</script>");
     let (Some(data), Some(id)) = (data, between(page, "data-id=\"", "\"")) else {

@@ -1,8 +1,7 @@
-//! Short excerpts for a person: how a document begins, and where two documents differ.
+//! Short excerpts of texts for a person: the beginning of a document, and the first differences of two documents.
 //!
-//! The work is bounded whatever the texts are: what two texts share at both ends is stripped byte by byte,
-//! and only a window of what is left is cut into words and compared. Nothing depends on a clock, so an
-//! excerpt is always the same.
+//! The work is bounded for any texts. The bytes that two texts share at both ends are stripped first. Of the rest, only
+//! a window of some kilobytes is cut into words and compared. Two texts always have the same excerpts.
 
 use std::ops::Range;
 
@@ -11,12 +10,12 @@ use similar::{DiffTag, DiffableStr};
 
 use crate::evaluate::diff::{Numbers, changes};
 
-/// A stretch of an excerpt.
+/// A part of an excerpt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
-    /// The text.
+    /// Its text.
     pub text: String,
-    /// True if the other document of the pair has something else here, or the benchmark's item stands here.
+    /// True if it is marked: the other document of the pair has other words here, or a benchmark's item stands here.
     pub differs: bool,
 }
 
@@ -26,13 +25,15 @@ const WINDOW_BYTES: usize = 6 << 10;
 const FIRST_BYTES: usize = WINDOW_BYTES / 4;
 /// Characters of common text shown on either side of a difference.
 const CONTEXT_CHARS: usize = 60;
+/// Characters shown of one difference.
 const CHANGE_CHARS: usize = 160;
 /// Characters shown of a passage, and on either side of it.
 const PASSAGE_CHARS: usize = 600;
 const AROUND_CHARS: usize = 120;
+/// Differences shown.
 const CHANGES: usize = 4;
 
-/// The first `max_chars` characters of a text on one line, with an ellipsis where it goes on.
+/// The first words of a text on one line, in at most `max_chars` characters, then an ellipsis if the text is longer.
 pub fn opening(text: &str, max_chars: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
@@ -55,7 +56,8 @@ pub fn opening(text: &str, max_chars: usize) -> String {
     out
 }
 
-/// A passage of a text, marked, with some of the text around it. What lies beyond the text is left out.
+/// The passage of a text in this range of bytes, marked, with some of the text before and behind it. Long passages are
+/// cut, and bytes beyond the text are ignored.
 pub fn passage(text: &str, bytes: Range<usize>) -> Vec<Piece> {
     let [start, end] = [bytes.start, bytes.end].map(|at| text.floor_char_boundary(at));
     let (before, after) = (&text[..start], &text[end.max(start)..]);
@@ -76,8 +78,8 @@ pub fn passage(text: &str, bytes: Range<usize>) -> Vec<Piece> {
 
 /// Excerpts of `a` and `b` around their first differences, with what differs marked.
 ///
-/// White space is shown as single spaces and is no difference. Both excerpts are empty if the texts are
-/// equal, or differ in nothing else within the window that is compared.
+/// White space is shown as single spaces and does not count as a difference. Both excerpts are empty if the texts are
+/// equal, and if their words do not differ within the window that is compared.
 pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     if a == b {
         return (Vec::new(), Vec::new());
@@ -88,8 +90,8 @@ pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     if is_enough { first } else { differences_within(a, b, from, end, WINDOW_BYTES).0 }
 }
 
-/// The differences within so many bytes from a place on, before the common end; and whether more bytes would show no
-/// more.
+/// The excerpts of `bytes` bytes of either text from byte `from` on; the last `common_end` bytes are common. Also gives
+/// true if more bytes would show no more.
 fn differences_within(
     a: &str,
     b: &str,
@@ -115,8 +117,7 @@ fn differences_within(
     (excerpts, !is_cut || shown.len() < stretches.len())
 }
 
-/// Bytes that two texts share at the start, and at the end of what is then left; both at character
-/// boundaries.
+/// Numbers of bytes that two texts share at their beginnings, and at the ends of the rests, cut at characters.
 fn common_ends(a: &str, b: &str) -> (usize, usize) {
     let start = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     let start = a.floor_char_boundary(start);
@@ -125,7 +126,7 @@ fn common_ends(a: &str, b: &str) -> (usize, usize) {
     (start, rest_a.len() - rest_a.ceil_char_boundary(rest_a.len() - end))
 }
 
-/// A place before `start` that leaves room for context and stands at the beginning of a word.
+/// A byte before `start`, at the beginning of a word, that leaves room for context.
 fn back_up(text: &str, start: usize) -> usize {
     let head = &text[..start];
     let near = head.char_indices().rev().take(2 * CONTEXT_CHARS).last().map_or(0, |(at, _)| at);
@@ -135,6 +136,7 @@ fn back_up(text: &str, start: usize) -> usize {
     head[near..].char_indices().find(|(_, c)| c.is_whitespace()).map_or(near, |(at, _)| near + at)
 }
 
+/// The part of a text that is compared, see [`differences_within`].
 fn window(text: &str, from: usize, common_end: usize, bytes: usize) -> &str {
     // Some of the common end is kept as context.
     let to = (text.len() - common_end + 8 * CONTEXT_CHARS).min(text.len()).min(from + bytes);
@@ -149,8 +151,8 @@ struct WordStretch {
     differs: bool,
 }
 
-/// The texts as an alternation of common and different stretches. Only words are compared; a blank between a common
-/// word and one that differs is common.
+/// The texts, cut into words and blanks, as common and different stretches by turns. Only words are compared; a blank
+/// between a common word and one that differs is common.
 fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<WordStretch> {
     let mut numbers = Numbers::default();
     let (mut side_a, mut side_b) = (SnippetSide::new(a, &mut numbers), SnippetSide::new(b, &mut numbers));
@@ -197,7 +199,7 @@ impl<'p, 't> SnippetSide<'p, 't> {
         words.any(|word| word.chars().any(char::is_alphanumeric))
     }
 
-    /// The pieces of the next words.
+    /// The pieces of the next words, with the blanks around them that belong to their stretch.
     fn take(&mut self, words: Range<usize>, differs: bool) -> Range<usize> {
         let from = self.taken;
         self.taken = match self.places.get(words.end) {

@@ -1,4 +1,4 @@
-//! Is a page of ours in order?
+//! Checks a page that simflip wrote: a report, or pairs to judge. It knows them by titles that begin with `simflip: `.
 
 use super::super::check::AnyReport;
 use super::super::model::{SCHEMA, Tool};
@@ -10,26 +10,26 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes of a page that its title is within.
+/// The bytes at the beginning of a page within which its title is.
 pub(crate) const TITLE_WITHIN: u64 = 4096;
 
-/// The title of a page of ours; none for anything else.
+/// The title of the page at `path`; none if it is not a page of simflip's, or cannot be read.
 pub(crate) fn title_of(path: &Path) -> Option<String> {
     let mut head = Vec::new();
     File::open(path).ok()?.take(TITLE_WITHIN).read_to_end(&mut head).ok()?;
     title_in(&head)
 }
 
-/// The title in the first bytes of a page.
+/// The title in `head`, the first bytes of a page; none if it is not one of simflip's.
 pub(crate) fn title_in(head: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(head);
     between(&head, "<title>", "</title>").filter(|title| title.starts_with("simflip: ")).map(str::to_owned)
 }
 
-/// Checks a page of ours: a report, or pairs to judge.
+/// Checks a page: that it is whole, and that its content is that of the `report.json` beside it, or of its checksum.
 ///
 /// # Errors
-/// If the file cannot be read, or is no page of ours.
+/// If the file cannot be read, or is not a page of simflip's.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let page = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
     let title = between(&page, "<title>", "</title>").unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// A report's page is made from report.json alone, so it can be made again.
+/// Checks a report's page by making it again, as it follows from the `report.json` beside it alone.
 fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Result<()> {
     let json = path.with_file_name("report.json");
     if !json.exists() {

@@ -15,7 +15,7 @@ use minijinja::{Value, context};
 const AGREEMENTS: usize = 20;
 const EXAMPLES: usize = 5;
 
-/// The page of a comparison.
+/// The HTML text of a comparison's page.
 ///
 /// # Errors
 /// [`crate::Error::Render`], which no report should be able to cause.

@@ -10,7 +10,7 @@ use minijinja::{Value, context};
 /// Most benchmarks that a page lists.
 const BENCHMARKS: usize = 100;
 
-/// The page of a decontamination.
+/// The HTML text of a decontamination's page.
 ///
 /// # Errors
 /// [`crate::Error::Render`], which no report should be able to cause.

@@ -1,8 +1,7 @@
-//! The report as one self-contained page: no script, no font and no picture from elsewhere.
+//! The report as one HTML page that needs no other file: no script, and no font or picture from elsewhere.
 //!
-//! Long lists are cut so that the page stays well below 2 MB whatever was found; each cut is reported on the
-//! page, with where the rest is. All text from the corpus is escaped by the template engine, and only `http`
-//! and `https` addresses become links.
+//! Long lists are cut so that any page stays well below 2 MB. The page reports each cut, and the place of the rest. The
+//! template engine escapes all text from the corpus, and only `http` and `https` addresses become links.
 
 pub(crate) mod check;
 
@@ -32,7 +31,7 @@ const DETAIL_CHARS: usize = 400;
 /// Characters shown of a warning, which may name examples.
 const WARNING_CHARS: usize = 1_200;
 
-/// Writes a page.
+/// Writes the HTML text `page` to the file `path`.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -40,7 +39,7 @@ pub fn write(page: &str, path: &Path) -> Result<()> {
     fs::write(path, page).map_err(|e| Error::io(path, e))
 }
 
-/// The template of a report's page, filled.
+/// The HTML text of a report's page: the template of this name, filled with `content`.
 fn page(template: &str, content: Value) -> Result<String> {
     let templates = [
         ("style.css", include_str!("../templates/style.css")),
@@ -53,7 +52,8 @@ fn page(template: &str, content: Value) -> Result<String> {
     fill(&templates, template, true, content)
 }
 
-/// One of some templates, filled. White space around its blocks goes if it `trims` them.
+/// The HTML text of a template: the one of `templates` with this name, filled with `content`. With `trims`, white space
+/// around the template's blocks is removed.
 pub(super) fn fill(
     templates: &[(&'static str, &'static str)],
     template: &str,

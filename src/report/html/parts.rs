@@ -1,4 +1,5 @@
-//! The parts that both pages have: lists cut to a bound, documents and pairs, stages, corruption.
+//! Parts that several pages have: cut lists, documents and pairs, stages, corruption. A [`Value`] is what a template
+//! takes.
 
 use super::super::figures;
 use super::super::messages::corruption_cost;
@@ -18,21 +19,21 @@ const CORRUPT: usize = 50;
 const CORRUPTION_KINDS: usize = 30;
 const STAGES: usize = 40;
 
-/// Characters shown of a page's text, in the opening and again in the excerpt.
+/// Characters shown of an excerpt of a document's text; its opening has half as many.
 const TEXT_CHARS: usize = 900;
 
-/// Plain data as it is in a report.
+/// Data of a report, unchanged, for a template.
 pub(super) fn data<T: Serialize>(data: &T) -> Value {
     Value::from(Serde(data))
 }
 
-/// The start of a list, and how much was left out.
+/// The first `most` items of a list, each as `view` makes it, with the numbers of all items and of those left out.
 pub(super) fn cut<S>(list: &[S], most: usize, view: impl Fn(&S) -> Value) -> Value {
     let shown: Vec<Value> = list.iter().take(most).map(view).collect();
     context! { total => list.len(), left_out => list.len() - shown.len(), shown }
 }
 
-/// The corrupt input, with the number of documents that it cost.
+/// The corrupt sections of an input, with the number of documents that they cost, in words.
 pub(super) fn corruption(corruption: &CorruptionReport) -> Value {
     context! {
         total => corruption.total,
@@ -42,6 +43,7 @@ pub(super) fn corruption(corruption: &CorruptionReport) -> Value {
     }
 }
 
+/// A document: id, URL, a link if a browser may go there, and opening and excerpt of its text.
 pub(super) fn document(sample: &DocumentSample) -> Value {
     let mut left = TEXT_CHARS;
     let mut excerpt = Vec::new();
@@ -65,6 +67,7 @@ pub(super) fn document(sample: &DocumentSample) -> Value {
     }
 }
 
+/// A pair of documents, with its distance and its similarities by all methods that found it.
 pub(super) fn pair(pair: &PairSample) -> Value {
     let others = pair.others.iter().take(METHODS);
     let others = others.map(|it| context! { by => clip(&it.by, NAME_CHARS), similarity => it.similarity });
@@ -78,6 +81,7 @@ pub(super) fn pair(pair: &PairSample) -> Value {
     }
 }
 
+/// The stages of a run, each with its times, its share of the time of all, and its rates per second.
 pub(super) fn stages(stages: &[Stage]) -> Value {
     let total: f64 = stages.iter().map(|stage| stage.wall_seconds).sum();
     cut(stages, STAGES, |stage| {
@@ -97,7 +101,7 @@ pub(super) fn stages(stages: &[Stage]) -> Value {
     })
 }
 
-/// The units of stages, one and many.
+/// The units of stages, in the singular and in the plural.
 const UNITS: [(&str, &str); 5] = [
     ("document", "documents"),
     ("pair", "pairs"),
@@ -111,11 +115,13 @@ fn one_of(unit: &str) -> &str {
     UNITS.iter().find(|(_, many)| *many == unit).map_or(unit, |&(one, _)| one)
 }
 
+/// The sums of the seconds on the clock, and of processor time, of all stages.
 pub(super) fn total(stages: &[Stage]) -> Value {
     let sum = |of: fn(&Stage) -> f64| stages.iter().map(of).sum::<f64>();
     context! { wall => sum(|stage| stage.wall_seconds), cpu => sum(|stage| stage.cpu_seconds) }
 }
 
+/// The name of a method for a page: in full for names that few know, and a dash for none.
 pub(super) fn method_name(name: &str) -> String {
     match name {
         "psm" => "PSM, probabilistic SimHash matching".to_string(),
@@ -126,7 +132,7 @@ pub(super) fn method_name(name: &str) -> String {
     }
 }
 
-/// The command line as a shell would take it.
+/// A command line as a shell takes it, with quotes where needed; a very long one is cut.
 pub(super) fn command(arguments: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = arguments.iter().map(|argument| {

@@ -1,4 +1,4 @@
-//! The page of one run.
+//! The page of one run of `dedup`. The constants are the most items of each list that it shows.
 
 use super::super::charts::{self, Bar, FIRST, REST, SECOND};
 use super::super::figures;
@@ -14,7 +14,7 @@ use crate::display::clip;
 use minijinja::{Value, context};
 
 const PAIRS: usize = 30;
-/// Pairs that are shown at once; the others are folded.
+/// Pairs that are shown unfolded.
 const OPEN_PAIRS: usize = 6;
 const OPEN_CLUSTERS: usize = 4;
 const CLUSTERS: usize = 15;
@@ -24,10 +24,10 @@ const HISTOGRAM_ROWS: usize = 1_200;
 const FILES: usize = 100;
 const GROUPS: usize = 50;
 const SOURCES: usize = 4;
-/// Sources that are shown at once.
+/// Sources of a kind that are shown unfolded.
 const OPEN_SOURCES: usize = 8;
 
-/// The page of one run.
+/// The HTML text of the page of one run of `dedup`.
 ///
 /// # Errors
 /// [`crate::Error::Render`], which no report should be able to cause.
@@ -193,7 +193,7 @@ fn cluster(cluster: &ClusterSample) -> Value {
     }
 }
 
-/// All rows of the histograms up to the cap, and how many rows there are.
+/// The number of rows of all histograms, and the tables of the first [`HISTOGRAM_ROWS`] of them.
 fn histogram_tables(histograms: &[Histogram]) -> (usize, Vec<Value>) {
     let rows: usize = histograms.iter().map(|histogram| histogram.rows.len()).sum();
     let mut left = HISTOGRAM_ROWS;
@@ -239,7 +239,7 @@ fn size_bars(sizes: &[ClusterSizes], worth: fn(u64) -> u64) -> Vec<Bar> {
     bars.into_iter().map(|(range, number)| Bar { label: label(range), number }).collect()
 }
 
-/// The one sentence, as `(figure, words)`.
+/// The first sentence of the page: its figure, which may be empty, and its words.
 fn headline(documents: u64, removed: u64, clusters: u64) -> (String, String) {
     let count = figures::count;
     let kept = || format!("All {} documents are kept", count(documents));
