@@ -43,8 +43,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes sure that the names of files in a folder are on the disk. Failure is ignored, as some file systems cannot do
-/// it.
+/// Makes sure that the names of files in a folder are on the disk; some file systems cannot, and then it does nothing.
 pub(crate) fn sync_folder(folder: &Path) {
     #[cfg(unix)]
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -64,8 +63,7 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     fs::canonicalize(a).ok().is_some_and(|a| fs::canonicalize(b).ok() == Some(a))
 }
 
-/// The path that writing to `path` replaces: the target if it is a link, and otherwise itself, without a slash at the
-/// end. Nothing need be there.
+/// The path that writing to `path` replaces: the target of a link, or else itself, without a slash at the end.
 ///
 /// # Errors
 /// If a link leads nowhere.
@@ -119,8 +117,7 @@ pub fn check_file(
     Ok(())
 }
 
-/// A file that is being written, under a temporary name beside its place. It is removed if it is dropped before
-/// [`NewFile::finish`].
+/// A file that is being written, under a temporary name. It is removed if it is dropped before [`NewFile::finish`].
 #[derive(Debug)]
 pub struct NewFile {
     making: Unfinished,

@@ -37,8 +37,8 @@ pub(crate) fn with(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// True if a file name is that of an unfinished file or folder, of its lock, or of one that stepped aside for it; a
-/// leftover, too.
+/// True if a file name is that of an unfinished file or folder, of its lock, or of one that stepped aside for it. It
+/// may be a leftover.
 pub(crate) fn is_unfinished(name: &OsStr) -> bool {
     split_name(&name.to_string_lossy()).is_some()
 }
@@ -69,8 +69,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file or folder that is being written, under its temporary name. It is removed if it is dropped before
-/// [`Unfinished::finish`].
+/// A file or folder that is being written. It is removed if it is dropped before [`Unfinished::finish`].
 #[derive(Debug)]
 pub struct Unfinished {
     path: PathBuf,
@@ -84,8 +83,7 @@ impl Unfinished {
         Self::begin(place, |path| File::create_new(path))
     }
 
-    /// Begins a temporary file that is never finished, open to its owner alone. `place` gives the folder and the
-    /// beginning of its name.
+    /// Begins a temporary file that is never finished, open to its owner alone, in the folder of `place`.
     pub(crate) fn private_file(place: &Path) -> io::Result<(Self, File)> {
         let mut options = File::options();
         options.write(true).create_new(true);
@@ -158,8 +156,7 @@ impl Unfinished {
         done
     }
 
-    /// Renames it, where its place is taken, to the first free name `place-2`, `place-3` and so on, which it returns.
-    /// No run removes that.
+    /// Renames it to the first free name `place-2`, `place-3` and so on, and returns that. No run removes it.
     pub(crate) fn rescue(self, place: &Path) -> io::Result<PathBuf> {
         let free =
             (2..).map(|n| with(place, &format!("-{n}"))).find(|path| fs::symlink_metadata(path).is_err());

@@ -328,8 +328,7 @@ fn different(texts: &Texts, pairs: &[Pair]) -> Vec<[Document; 2]> {
     pairs
 }
 
-/// For each set of methods, the pairs that all of its methods found and no other method, with examples. Sets of few
-/// methods come first.
+/// For each set of methods, the pairs that all of them and no other found, with examples. Small sets come first.
 fn agreement(
     job: &Job,
     read: &ReadDocuments,

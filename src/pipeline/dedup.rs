@@ -1,6 +1,5 @@
 //! Runs one method in memory, from files to a folder of results. [`Findings`] gathers what a run has found for the
-//! report; the run in stages on disk fills and reports them, too. A *shard* here is an input file by its place in the
-//! list of files.
+//! report, also for runs on disk. A *shard* is an input file by its place in the list of files.
 
 use super::documents::ReadDocuments;
 use super::finished::fingerprint;
@@ -88,8 +87,7 @@ pub(crate) fn dedup_files(
     Ok(summary)
 }
 
-/// Writes the tables and the kept documents at the same time, as these wait for the disk. Gives the findings for the
-/// report.
+/// Writes the tables and the kept documents at the same time, as these wait for the disk. Gives the findings.
 fn write(
     job: &Job,
     read: &ReadDocuments,
@@ -504,8 +502,7 @@ pub(crate) fn first_messages(lost: &[corpus::Corruption]) -> impl Iterator<Item 
     lost.iter().take(LISTED).map(ToString::to_string).chain(more)
 }
 
-/// Counts the reference documents, their clusters, and the new documents that are removed for them. The report's other
-/// fields stay empty.
+/// Counts the reference documents, their clusters, and the new documents removed for them; other fields stay empty.
 pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
     let digest = |document| collection.facts(document).digest;
     let reference_texts: HashSet<u128> =

@@ -181,8 +181,7 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
 }
 
 /// Explains why two texts are near-duplicates or not, by the settings of `methods`. `names` are their ids in the
-/// explanation. `known` is a file of document frequencies that weigh features; `None` takes all features as equally
-/// rare.
+/// explanation. `known` is a file of document frequencies; with `None`, all features are equally rare.
 ///
 /// # Errors
 /// If that file cannot be read or is of other features, or a setting has no meaning.

@@ -11,8 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The summary and the files of a job whose whole result is there already; none if it is to be run. The same command
-/// and version must have written the result, from settings and files as they are now. No file of it may be missing or
-/// have another length.
+/// and version must have written it, from settings and files as they are now, and its files must have their lengths.
 ///
 /// None also for a job with `force`, one that reads a stream, and one without a command line.
 pub(crate) fn finished(job: &Job) -> Option<(Summary, Against)> {

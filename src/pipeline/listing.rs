@@ -84,8 +84,7 @@ impl<'a> Assignments<'a> {
     }
 }
 
-/// The pairs, clusters and documents of a run, as tables list them. One implementation is for runs in memory, and one
-/// for runs on disk.
+/// The pairs, clusters and documents of a run, in memory or on disk, as tables list them.
 pub(crate) trait Listing {
     /// All pairs that are listed, ascending by their first and second document.
     fn pairs(&self) -> Result<impl Iterator<Item = Result<Pair>>>;

@@ -216,10 +216,9 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
     Ok(corpus::pool(threads)?.install(work))
 }
 
-/// Reads the job's documents, from `files` if its files were found before. Keeps of each document `keeping`, or, with
-/// `None`, what `settings` need. Also gives the document frequencies of a file, if the job names one and `settings`
-/// weigh features by it; and the boilerplate that was left out. Refuses, before it reads, a job whose outputs would
-/// replace one of its inputs.
+/// Reads the job's documents, from `files` if its files were found before. Keeps of each `keeping`, or, with `None`,
+/// what `settings` need. Also gives the document frequencies of a file, if the job names one and `settings` weigh by
+/// it, and the boilerplate that was left out. Refuses, before it reads, to replace one of its inputs.
 fn read_files(
     job: &Job,
     settings: &Settings,
@@ -333,8 +332,7 @@ pub(crate) struct Against {
     pub passed_over: PassedOver,
 }
 
-/// Finds the files of a job, new ones and those of the reference set, and checks that they have the fields that its
-/// options need.
+/// Finds the files of a job, new ones and those of the reference set, and checks that they have the fields it needs.
 ///
 /// # Errors
 /// If one that was named does not exist, if there are no new ones, or none of a reference set that is asked for. Also

@@ -1,6 +1,5 @@
-//! Plans an index of SimHashes: the one that serves a number of documents, its memory, and its speed on this machine.
-//! In the fields, *h* is the largest Hamming distance, in bits, of hashes that are near. Documents count by distinct
-//! hashes.
+//! Plans an index of SimHashes for a number of documents: its kind, memory, and speed on this machine. In the fields,
+//! *h* is the largest Hamming distance, in bits, of hashes that are near. Documents count by distinct hashes.
 
 use super::stages::{Progress, Stages};
 use super::{Job, read_files};
@@ -14,8 +13,7 @@ use simflip_core::settings::{Generator, Recall};
 /// The purpose of an index that is to be planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Purpose {
-    /// Number of documents to plan for first; `None` for the number of distinct hashes of the job's inputs, if it has
-    /// any.
+    /// Number of documents to plan for first; `None` for the number of distinct hashes of the job's inputs.
     pub documents: Option<u64>,
     /// Other numbers of documents to plan for.
     pub sizes: Vec<u64>,
@@ -39,8 +37,7 @@ pub struct Plan {
     pub distance: u32,
     /// The wanted recall.
     pub recall: f64,
-    /// True if recall and candidates were measured on the job's inputs; false if they come from the built-in model of
-    /// near pairs.
+    /// True if recall and candidates were measured on the job's inputs; false if they come from the built-in model.
     pub measured: bool,
     /// Documents of the job's inputs; 0 without inputs.
     pub sampled_documents: u64,

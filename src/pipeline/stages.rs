@@ -7,11 +7,9 @@ use simflip_core::progress::{self, Step};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Hears of the progress of a run. Calls may come from any thread; [`advance`](Self::advance) comes from several at
-/// once.
+/// Hears of the progress of a run. Calls may come from any thread, and from several at once.
 pub trait Progress: Sync {
-    /// A stage begins that works through `total` of `unit`, such as `documents` or `bytes`; 0 if the total is not
-    /// known.
+    /// A stage begins that works through `total` of `unit`, such as `documents`; 0 if the total is not known.
     fn begin(&self, stage: &str, total: u64, unit: &str);
     /// The stage has worked through `amount` more of its unit.
     fn advance(&self, amount: u64);

@@ -66,8 +66,7 @@ impl<'a, T> TextJob<'a, T> {
 }
 
 /// Finds the near-duplicates of the job's texts. The outcome is that of [`super::dedup`] for a file of the same texts
-/// in the same order; the report lacks what only files have. `progress` hears of bytes of text, then of the core's
-/// steps.
+/// in the same order; the report lacks what only files have. `progress` hears of bytes, then of the core's steps.
 ///
 /// # Errors
 /// If a setting has no meaning, the file of frequencies does not fit, or too many pairs are to be listed.

@@ -1,5 +1,4 @@
-//! Charts of a report's page, drawn with the crate plotters. Each function gives an SVG element to be put into the
-//! page.
+//! Charts of a report's page, drawn with the crate plotters. Each function gives an SVG element to put into the page.
 //!
 //! Everything is drawn [`FINE`] times as large as shown, because plotters knows whole units only. The page's style
 //! sheet finds a colour by its value, and exchanges it in dark mode. People who are colour-blind can distinguish the
@@ -257,8 +256,7 @@ fn score_bars(histogram: &Histogram, threshold: Option<f64>) -> (Vec<Bar>, Optio
     (bars, None)
 }
 
-/// One bar that is cut into parts, each with its colour and number. The page writes the words beside it; `description`
-/// is for screen readers.
+/// One bar that is cut into parts, each with its colour and number. `description` is for screen readers.
 pub(super) fn split(description: &str, parts: &[(RGBColor, u64)]) -> Result<Value> {
     const WIDTH: i32 = 1_000;
     const GAP: f64 = 1.5;

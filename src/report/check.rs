@@ -1,5 +1,4 @@
-//! Checks a `report.json` for `simflip inspect`: counts that follow from others, and the words that follow from
-//! settings.
+//! Checks a `report.json` for `simflip inspect`: counts against others, and its words against the settings.
 
 use super::decontamination::DecontaminationReport;
 use super::messages;
@@ -111,8 +110,7 @@ fn check_deduplication(path: &Path, report: &Report) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// Checks that the method in words is that of the settings. A report of another version is passed over, as its words
-/// may differ.
+/// Checks that the method in words is that of the settings; not of a report of another version, whose words may differ.
 fn check_words(report: &Report, inspection: &mut Inspection) {
     if let Some((settings, searched)) = report.searched()
         && report.tool.version == Tool::this().version

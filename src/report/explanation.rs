@@ -99,8 +99,7 @@ pub struct Explanation {
     pub documents: [ExplainedDocument; 2],
     /// True if the texts are the same, byte for byte.
     pub same_text: bool,
-    /// The one kind of difference between the texts, if readers overlook it, such as accents; none if they differ
-    /// otherwise.
+    /// The one kind of difference between the texts, if readers overlook it, such as accents; otherwise none.
     pub differ_only_in: Option<Difference>,
     /// The kind of features, and the source of their weights, in words.
     pub weighed: String,

@@ -745,8 +745,7 @@ pub fn memory_warning(memory: &MemoryReport, peak: Option<u64>, documents: u64) 
     ))
 }
 
-/// The guarantee of a run's search: that it is exact, except for dense groups that are sub-sampled. None for a search
-/// that may miss pairs.
+/// The guarantee of a run's search: that it is exact, except perhaps for dense groups. None if it may miss other pairs.
 pub fn promise(report: &Report) -> Option<&'static str> {
     const EXACT: &str = "The search was exact: it can find every pair within the distance.";
     let (_, searched) = report.searched()?;
@@ -897,8 +896,7 @@ pub fn recall_sentence(recall_estimate: &RecallEstimate, verification: Verificat
     )
 }
 
-/// The share, 0 to 1, of the features of removed near-duplicates that the documents kept for them lack; none if no
-/// feature was removed.
+/// The share, 0 to 1, of the features of removed near-duplicates that the kept documents lack; none without features.
 pub fn missing(lost: Lost) -> Option<f64> {
     (lost.features > 0).then(|| lost.missing as f64 / lost.features as f64)
 }

@@ -212,8 +212,7 @@ impl<'p, 't> SnippetSide<'p, 't> {
     }
 }
 
-/// The stretches up to the last difference that is shown, and the common one after it;
-/// none if nothing differs.
+/// The stretches up to the last difference that is shown, and the common one after it; none if nothing differs.
 fn shown(stretches: &[WordStretch]) -> &[WordStretch] {
     let differing = stretches.iter().enumerate().filter(|(_, stretch)| stretch.differs);
     let end = differing.take(CHANGES).last().map_or(0, |(at, _)| (at + 2).min(stretches.len()));

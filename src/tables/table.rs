@@ -15,8 +15,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens a table that a person or another program may have written: white space around fields is trimmed. Its first
-    /// bytes, and not its name, say whether it is gzip'd.
+    /// Opens a table of any origin: white space around fields is trimmed. Its first bytes say whether it is gzip'd.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::trimmed(path, csv::Trim::All)
     }
@@ -86,8 +85,7 @@ impl Table {
     }
 
     /// Reads the next row into `row`, with cells as they were before they were guarded. Gives the line that it begins
-    /// on, or `None` at the end. Blank lines are skipped; a row with another number of fields than the header is an
-    /// error.
+    /// on, or `None` at the end. Blank lines are skipped; a row with other fields than the header is an error.
     pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
         while self.reader.read_record(row).map_err(|e| csv_error(&self.path, e))? {
             let line = row.position().map_or(0, csv::Position::line);

@@ -113,8 +113,7 @@ pub fn write_documents_jsonl<'a>(
     Ok(written)
 }
 
-/// Writes a whole table to `path` as CSV, and gives the number of rows without the header. A file that is there is
-/// overwritten.
+/// Writes a whole table to `path` as CSV, over any file there, and gives the number of rows without the header.
 ///
 /// # Errors
 /// If the file cannot be written, and the first error among the rows.

@@ -1,5 +1,4 @@
-//! Parts that several pages have: cut lists, documents and pairs, stages, corruption. A [`Value`] is what a template
-//! takes.
+//! Parts that several pages have: cut lists, documents and pairs, stages, corruption. Templates take each [`Value`].
 
 use super::super::figures;
 use super::super::messages::corruption_cost;
@@ -121,7 +120,7 @@ pub(super) fn total(stages: &[Stage]) -> Value {
     context! { wall => sum(|stage| stage.wall_seconds), cpu => sum(|stage| stage.cpu_seconds) }
 }
 
-/// The name of a method for a page: in full for names that few know, and a dash for none.
+/// The name of a method as a page shows it: `psm`, `bphs` and `minhash` written out, a dash for an empty name.
 pub(super) fn method_name(name: &str) -> String {
     match name {
         "psm" => "PSM, probabilistic SimHash matching".to_string(),
