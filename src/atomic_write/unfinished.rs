@@ -43,7 +43,7 @@ pub(crate) fn is_unfinished(name: &OsStr) -> bool {
     split_name(&name.to_string_lossy()).is_some()
 }
 
-/// True if a file name is one of these three, and this process is writing the file or folder now.
+/// True if a file name is one that [`is_unfinished`] is true of, and this process is writing the file or folder now.
 pub(crate) fn is_being_made(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let making = making();
@@ -51,7 +51,7 @@ pub(crate) fn is_being_made(name: &OsStr) -> bool {
     names.any(|made| name.strip_prefix(&*made.to_string_lossy()).is_some_and(|end| ENDS.contains(&end)))
 }
 
-/// The parts of such a name: the name of the place, and one of [`ENDS`]. None for any other name.
+/// The parts of a name that [`is_unfinished`] is true of: the name of the place, and one of [`ENDS`]. Otherwise none.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     let (before, behind) = name.rsplit_once(MARK)?;
     let (random, end) = behind.split_at_checked(RANDOM_CHARACTERS)?;

@@ -11,7 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The summary and the files of a job whose whole result is there already; none if it is to be run. The same command
-/// and version must have written it, from settings and files as they are now, and its files must have their lengths.
+/// and version must have written it, from settings and files as they are now. Each file must have the length that the
+/// report says.
 ///
 /// None also for a job with `force`, one that reads a stream, and one without a command line.
 pub(crate) fn finished(job: &Job) -> Option<(Summary, Against)> {

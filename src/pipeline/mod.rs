@@ -1,8 +1,8 @@
 //! The path from files to a folder of results: reading, the core's run, and the report on it.
 //!
 //! A [`Job`] names inputs, settings and outputs. [`dedup()`] runs it in memory; `staged` runs it on disk. Documents of
-//! [`Job::inputs`] are *new*: they are kept or removed. Documents of [`Job::against`] are reference documents. In every
-//! list, new files stand before reference files, and new documents before reference documents.
+//! [`Job::inputs`] are *new*: they are kept or removed. Documents of [`Job::against`] are reference documents. Where a
+//! list has both, new files and new documents come first.
 
 mod calibrate;
 mod compare;
@@ -103,7 +103,7 @@ impl Default for Writes {
     }
 }
 
-/// The order for a run of `dedup`: its inputs, its settings and its outputs.
+/// The description of a run of `dedup`: its inputs, its settings and its outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// Files and folders of the new documents; `-` is standard input.
@@ -139,8 +139,8 @@ pub struct Job {
     /// In how many files the kept documents are written.
     pub kept_files: KeptFiles,
     /// The largest share, 0 to 1, of the new documents that may be removed. It also holds for each file, folder, host
-    /// and grouping value with [20 documents or more](crate::report::model::Sources::LEAST). If more would be removed,
-    /// nothing is written. `None` for any share.
+    /// and value of a field with [20 documents or more](crate::report::model::Sources::LEAST). If more would be
+    /// removed, nothing is written. `None` for any share.
     pub max_removed: Option<f64>,
     /// The settings that decide the result.
     pub settings: Settings,
@@ -217,8 +217,8 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 }
 
 /// Reads the job's documents, from `files` if its files were found before. Keeps of each `keeping`, or, with `None`,
-/// what `settings` need. Also gives the document frequencies of a file, if the job names one and `settings` weigh by
-/// it, and the boilerplate that was left out. Refuses, before it reads, to replace one of its inputs.
+/// what the run needs. Also gives the document frequencies of a file, if the job names one and `settings` weigh by it,
+/// and the boilerplate that was left out. Refuses, before it reads, to replace one of its inputs.
 fn read_files(
     job: &Job,
     settings: &Settings,

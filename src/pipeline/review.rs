@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use simflip_core::id::{Document, Id};
 use std::path::PathBuf;
 
-/// The order for a review: the result, the sample, and the page to write.
+/// The description of a review: the result, the sample, and the page to write.
 #[derive(Clone, Debug, Default)]
 pub struct ReviewJob {
     /// The folder that [`super::dedup`] wrote.

@@ -165,8 +165,8 @@ pub(super) fn lost_by_host<'u>(documents: impl Iterator<Item = (Option<&'u str>,
     lost_by("host", documents.filter_map(|(url, is_kept)| Some((host_of(url?)?, is_kept))))
 }
 
-/// The documents that each source of a kind loses, by each document's source and whether it is kept; none if all is
-/// empty.
+/// The documents that each source of a kind loses, by each document's source and whether it is kept. None without a
+/// document.
 fn lost_by<S: Eq + Hash + Into<String>>(
     kind: &str,
     documents: impl Iterator<Item = (S, bool)>,

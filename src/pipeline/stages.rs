@@ -98,7 +98,7 @@ impl<'a> Stages<'a> {
         result
     }
 
-    /// Runs and times a stage whose work itself reports progress to [`progress`](Self::progress).
+    /// Runs and times a stage whose work itself reports progress to the listener.
     pub fn timed<R>(&self, name: &str, items: u64, unit: &str, work: impl FnOnce() -> R) -> R {
         let begun = BegunStage::now(items);
         let result = work();

@@ -67,7 +67,7 @@ pub struct DifferingBit {
     pub pushed_by: Vec<(String, f64)>,
 }
 
-/// The judgement of one method.
+/// The opinion of one method, or by one measure of verification, on the pair.
 #[derive(Clone, Debug, Serialize)]
 pub struct Opinion {
     /// The method, such as `psm`, or the measure of verification, such as `verify jaccard`.
@@ -132,11 +132,13 @@ pub struct Explanation {
 /// The numbers of bands and of values in which two MinHash signatures agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Banded {
-    /// Equal bands, of all bands.
+    /// Number of equal bands.
     pub shared: usize,
+    /// Number of all bands.
     pub bands: usize,
-    /// Equal values, of all positions.
+    /// Number of equal values.
     pub equal: usize,
+    /// Number of all values of a signature.
     pub positions: usize,
 }
 
@@ -145,8 +147,9 @@ pub(crate) struct Banded {
 pub(crate) struct Both {
     /// The kind of features of this method; none if it is that of the other methods.
     pub features: Option<FeatureKind>,
-    /// Band hashes of a document, and the number of those that the two share.
+    /// Number of band hashes of a document.
     pub keys: usize,
+    /// Number of band hashes that the two share.
     pub equal_keys: usize,
     /// Similarity by the method's measure of verification, 0 to 1.
     pub similarity: f64,
@@ -155,9 +158,11 @@ pub(crate) struct Both {
 /// The figures of a pair of documents by which each method decides whether it is near.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PairFigures<'a> {
-    /// Hamming distance of the hashes.
+    /// Hamming distance of the SimHashes in bits.
     pub distance: u32,
+    /// The probes by which PSM finds the pair.
     pub psm: &'a PsmTrace,
+    /// The comparison by the default method.
     pub both: Both,
     /// The agreement of MinHash signatures; none if the settings have no bands of them.
     pub banded: Option<Banded>,

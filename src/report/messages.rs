@@ -901,7 +901,7 @@ pub fn missing(lost: Lost) -> Option<f64> {
     (lost.features > 0).then(|| lost.missing as f64 / lost.features as f64)
 }
 
-/// A sentence on that share, see [`missing`].
+/// A sentence on the share that [`missing`] gives.
 pub fn missing_sentence(missing: f64) -> String {
     let share = figures::percent(missing);
     format!(

@@ -498,11 +498,11 @@ pub struct Recall {
 pub struct SCurve {
     /// Bands b.
     pub bands: u32,
-    /// Positions per band r.
+    /// MinHash values per band r.
     pub rows: u32,
-    /// The similarity from which a pair counts as near.
+    /// The least Jaccard similarity of near-duplicates.
     pub threshold: f64,
-    /// The curve at the threshold.
+    /// The probability of a pair whose similarity is the threshold.
     pub probability_at_threshold: f64,
     /// The curve as pairs of similarity and probability, similarity ascending from 0 to 1.
     pub points: Vec<(f64, f64)>,
@@ -567,7 +567,7 @@ pub struct ClusterSizes {
     pub clusters: u64,
 }
 
-/// A cluster to look at.
+/// A cluster as a report shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSample {
@@ -602,7 +602,7 @@ pub struct DocumentSample {
     pub reference: bool,
 }
 
-/// A pair to look at.
+/// A pair as a report shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PairSample {
@@ -633,7 +633,7 @@ pub struct OtherScore {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stage {
-    /// Its name.
+    /// Its name, such as `read` or `join`.
     pub name: String,
     /// Seconds on the clock.
     pub wall_seconds: f64,

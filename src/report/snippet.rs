@@ -219,8 +219,8 @@ fn shown(stretches: &[WordStretch]) -> &[WordStretch] {
     &stretches[..end]
 }
 
-/// One side of the comparison as pieces of bounded length; `goes_on` tells whether the
-/// text does before and after.
+/// The stretches of one text as pieces of bounded length. `goes_on` is true if the text goes on before `words`, and
+/// behind them.
 fn excerpt(
     words: &[&str],
     stretches: &[WordStretch],

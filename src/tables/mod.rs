@@ -28,10 +28,10 @@ use std::borrow::Cow;
 /// The file name of the table of all new documents.
 pub(crate) const DOCUMENTS: &str = "documents.csv";
 
-/// The file name of that table with a JSON object on each line.
+/// The file name of the table of all new documents with a JSON object on each line.
 pub(crate) const DOCUMENTS_JSONL: &str = "documents.jsonl";
 
-/// The file name of that table as Parquet.
+/// The file name of the table of all new documents as Parquet.
 pub(crate) const DOCUMENTS_PARQUET: &str = "documents.parquet";
 
 /// The file name of the table of removed documents.
@@ -48,7 +48,7 @@ pub struct At<'a> {
     pub side: Side,
 }
 
-/// Which of two sets a document belongs to.
+/// The two sets that a document may be of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -66,9 +66,9 @@ pub struct PairRow<'a> {
     pub a_id: Cow<'a, str>,
     /// Id of the second document.
     pub b_id: Cow<'a, str>,
-    /// Address of the first document.
+    /// URL of the first document; empty if it has none.
     pub a_url: Cow<'a, str>,
-    /// Address of the second document.
+    /// URL of the second document; empty if it has none.
     pub b_url: Cow<'a, str>,
     /// Hamming distance of the SimHashes in bits; none for methods without SimHash.
     pub distance: Option<u32>,
@@ -90,7 +90,7 @@ pub struct PairRow<'a> {
 pub struct ClusterRow<'a> {
     /// Id of the document.
     pub id: Cow<'a, str>,
-    /// Its address.
+    /// URL of the document; empty if it has none.
     pub url: Cow<'a, str>,
     /// The number of its cluster, in decimal digits.
     pub cluster: Cow<'a, str>,
@@ -111,7 +111,7 @@ pub struct DocumentRow<'a> {
     pub row: u32,
     /// Id of the document.
     pub id: Cow<'a, str>,
-    /// Its address.
+    /// URL of the document; empty if it has none.
     pub url: Cow<'a, str>,
     /// Number of its cluster; none if it is in no cluster of two documents or more.
     pub cluster: Option<u32>,

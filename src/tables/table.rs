@@ -1,4 +1,4 @@
-//! Reads CSV files with a header row, plain or gzip'd. Every error names the line, counted from 1.
+//! Reads CSV files with a header row, plain or gzip'd. Errors in its content name the line, counted from 1.
 
 use super::cell::plain;
 use crate::error::{Error, Result};
