@@ -126,7 +126,7 @@ pub struct Job {
     pub upload: Option<PathBuf>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
-    /// A file of document frequencies that weigh features; `None`: the run counts those of its own documents.
+    /// A file of document frequencies that weigh features; `None`: if needed, the run counts those of its own documents.
     pub frequencies: Option<PathBuf>,
     /// The file to which the run saves the document frequencies.
     pub save_frequencies: Option<PathBuf>,
@@ -336,7 +336,7 @@ pub(crate) struct Against {
 ///
 /// # Errors
 /// If one that was named does not exist, if there are no new ones, or none of a reference set that is asked for. Also
-/// if the first documents lack a text, or a field that an option needs.
+/// if none of the first documents has a text, or a field that an option needs.
 pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     corpus::check_exist(job.inputs.iter().chain(&job.against))?;
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
@@ -351,7 +351,7 @@ pub(crate) fn host_needed(fields: &JsonlFields, options: &str) -> Needed {
     Needed::url(&fields.url, &why, |document| document.url.and_then(host_of).is_some())
 }
 
-/// Checks that the first new documents have a text, and the fields that `--keep`, `--keep-each` and boilerplate need.
+/// Checks that some of the first new documents have a text, and the fields that the job's options need.
 fn check_fields(job: &Job, inputs: &[Input]) -> Result<()> {
     let Settings { keep, quota, .. } = &job.settings;
     // The kind of groups in which boilerplate is counted now, or was when its file was made.

@@ -72,7 +72,7 @@ pub struct DifferingBit {
 pub struct Opinion {
     /// The method, such as `psm`, or the measure of verification, such as `verify jaccard`.
     pub by: String,
-    /// True if it finds and confirms the pair: the two are near-duplicates.
+    /// True if the two are near-duplicates by it; a method must also find the pair.
     pub near: bool,
     /// The reason, and the setting from which on it would be otherwise.
     pub why: String,

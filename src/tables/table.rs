@@ -85,7 +85,8 @@ impl Table {
     }
 
     /// Reads the next row into `row`, with cells as they were before they were guarded. Gives the line that it begins
-    /// on, or `None` at the end. Blank lines are skipped; a row with other fields than the header is an error.
+    /// on, or `None` at the end. Blank lines are skipped. A row with another number of fields than the header is an
+    /// error.
     pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
         while self.reader.read_record(row).map_err(|e| csv_error(&self.path, e))? {
             let line = row.position().map_or(0, csv::Position::line);
