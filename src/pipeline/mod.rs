@@ -126,7 +126,7 @@ pub struct Job {
     pub upload: Option<PathBuf>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
-    /// A file of document frequencies that weigh features; `None`: if needed, the run counts those of its own documents.
+    /// A file of document frequencies that weigh features; `None`: the run counts its own documents', if needed.
     pub frequencies: Option<PathBuf>,
     /// The file to which the run saves the document frequencies.
     pub save_frequencies: Option<PathBuf>,
