@@ -1,4 +1,4 @@
-//! The output of `simflip seen`: a table, or a JSON object a line.
+//! The output of `simflip seen`, a table or a JSON object a line, and the check of a file of it.
 
 use crate::error::{Error, Result};
 use crate::inspection::Inspection;
@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// The columns of the table.
+/// The columns of the table, which has a row for each page that was asked about.
 pub const COLUMNS: [&str; 7] =
     ["page", "answer", "distance", "earlier", "similarity", "last_seen", "near_pages"];
 
-/// Columns that every table has.
+/// The number of first [`COLUMNS`] that every table of answers has.
 pub(crate) const LEAST: usize = 4;
 
 /// Answers of `simflip seen` in a file, counted by what they say.
@@ -60,7 +60,7 @@ impl<'p> Answers<'p> {
     }
 }
 
-/// Checks answers that stand in a table.
+/// Checks a file of answers in a table. A line that is no answer is a problem of the result, not an error.
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let mut table = Table::open_ours(path)?;
     table.begins_with(&COLUMNS[..LEAST])?;
@@ -72,7 +72,7 @@ pub(crate) fn check(path: &Path) -> Result<Inspection> {
     answers.inspected()
 }
 
-/// Checks answers in JSON, one on each line.
+/// Checks a file of answers in JSON, one on each line. A line that is no answer is a problem of the result.
 pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
     #[derive(Deserialize)]
     struct AnswerLine {

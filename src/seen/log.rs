@@ -1,4 +1,5 @@
-//! Files of records: a snapshot holds all pages of an index, a log what has changed since.
+//! Files of records: a snapshot holds all pages of an index, a log what has changed since. Files are numbered: what
+//! was stored before log N was begun is in snapshot N, or where there is none, in the snapshot and logs before.
 //!
 //! Both begin like every binary file of ours, with magic, kind, version and a header, whose checksum follows.
 //! Then come records up to the end of the file, as a log grows. A file that ends within a record was being
@@ -23,14 +24,14 @@ use std::sync::Arc;
 pub(super) struct LogHeader {
     hash: String,
     tokenizer: String,
-    /// `snapshot` or `log`.
+    /// The kind of file, `snapshot` or `log`.
     pub(super) holds: String,
     number: u64,
     pub(super) settings: Settings,
     frequencies: Option<String>,
 }
 
-/// Which file of an index.
+/// A file of an index, by its kind and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Snapshot(u64),
@@ -50,12 +51,12 @@ impl Part {
         }
     }
 
-    /// The file's name in the folder.
+    /// The file's name in the folder, such as `log-00000007`.
     pub(super) fn name(self) -> String {
         format!("{}-{:08}", self.kind(), self.number())
     }
 
-    /// The part that a file is by its name.
+    /// The part that a file of this name is; `None` for another file.
     pub(super) fn of(name: &str) -> Option<Self> {
         let number = name.split_once('-')?.1.parse().ok()?;
         [Self::Snapshot(number), Self::Log(number)].into_iter().find(|part| part.name() == name)
@@ -82,24 +83,24 @@ pub(super) struct Passed {
     pub(super) whole: u64,
     /// Bytes behind it, of a record that was being written.
     pub(super) cut: u64,
-    /// Where corrupt records begin, and how many bytes were passed over.
+    /// Bytes at which corrupt records begin, each with the number of bytes that were passed over.
     pub(super) corrupt: Vec<(u64, u64)>,
     /// Records read.
     pub(super) records: u64,
-    /// The pages that the end of a snapshot promises.
+    /// The number of pages that the end of a snapshot states; `None` if no such end was read.
     pub(super) promised: Option<u64>,
-    /// Bytes that a log had and has not any more, at the least.
+    /// Bytes that a log had and has not any more, at the least, by [`Length::noted`].
     pub(super) missing: u64,
 }
 
 /// The file that says how long the log is.
 pub(super) const LENGTH: &str = "length";
 
-/// Bytes that a log grows by until that is written anew.
+/// Bytes that a log grows by until its length is noted anew.
 const NOTED: u64 = 1 << 16;
 
 /// The length that the log had at the least, in a file of its own, so that a truncated log is found out. The file is
-/// written behind the log, so that it never says too much while the machine runs.
+/// written after the log, so that it never says too much while the machine runs.
 #[derive(Debug)]
 pub(super) struct Length {
     file: File,
@@ -107,7 +108,7 @@ pub(super) struct Length {
 }
 
 impl Length {
-    /// Begins to keep account of a log.
+    /// Opens or makes the file in an index's folder, and notes the length of a log, in bytes.
     pub(super) fn open(folder: &Path, part: Part, length: u64) -> Result<Self> {
         let path = folder.join(LENGTH);
         let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -116,21 +117,21 @@ impl Length {
         Ok(own)
     }
 
-    /// The log and the length that stand in it, if they can be read.
+    /// The log and its length that the file of an index's folder has, if they can be read.
     pub(super) fn noted(folder: &Path) -> Option<(Part, u64)> {
         let line = std::fs::read_to_string(folder.join(LENGTH)).ok()?;
         let mut words = line.strip_prefix(WORDS)?.split_whitespace();
         Some((Part::of(words.next()?)?, words.next()?.parse().ok()?))
     }
 
-    /// Notes a length if the log has grown by much.
+    /// Notes a length, if the log has grown by 64 KiB since the last note.
     pub(super) fn grown(&mut self, part: Part, length: u64) {
         if length >= self.noted + NOTED {
             self.note(part, length);
         }
     }
 
-    /// Notes a length. What cannot be written is not known when it would be wanted, and nothing else depends on it.
+    /// Notes a length. An error is passed over: a truncated log is not found out then, and nothing else depends on it.
     pub(super) fn note(&mut self, part: Part, length: u64) {
         let line = format!("{WORDS}{} {length:020}\n", part.name());
         let write = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.write_all(line.as_bytes()));
@@ -143,17 +144,19 @@ impl Length {
 /// The first words of the file: its kind, and its version.
 const WORDS: &str = "simflip length 1 ";
 
-/// Reads the header of a file, and what pages it is for.
+/// The settings of a file's pages, from its header.
 pub(super) fn params_of(path: &Path) -> Result<SeenParams> {
     let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
     header(path, &mut file).map(|(header, _)| params(header))
 }
 
+/// The settings of pages that a header states.
 pub(super) fn params(header: LogHeader) -> SeenParams {
     SeenParams { settings: header.settings, frequencies: header.frequencies }
 }
 
-/// The header, and its length in bytes.
+/// Reads the header, and gives it with the byte at which records begin. A hash or tokenizer that is not ours is an
+/// error. `path` is for messages.
 pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(LogHeader, u64)> {
     let (header, length): (LogHeader, u64) = format::read_open_head(path, SEEN_LOG, file)?;
     let fits = |field, expected: &str, got: &str| match expected == got {
@@ -166,6 +169,7 @@ pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(LogHeader, u6
 }
 
 /// Reads a file from its beginning, and hands over its records in order, each with the byte at which its frame begins.
+/// Corrupt records are passed over and reported in [`Passed`]. An error of `each` ends it.
 pub(super) fn read(
     path: &Path,
     mut each: impl FnMut(Record, u64) -> Result<()>,
@@ -236,7 +240,7 @@ fn begins_a_frame(bytes: &[u8]) -> bool {
     }
 }
 
-/// The end of the frame that begins at a place, if it is whole.
+/// The end of the frame that begins at byte `at`, if it is whole and its checksum is right.
 pub(super) fn whole_at(bytes: &[u8], at: usize) -> Option<usize> {
     let (length, sum) = frame_of(bytes.get(at..at + HEAD)?)?;
     let end = at + HEAD + length;
@@ -244,7 +248,7 @@ pub(super) fn whole_at(bytes: &[u8], at: usize) -> Option<usize> {
     (checksum((length as u32).to_le_bytes(), record) == sum).then_some(end)
 }
 
-/// Fills as much of a buffer as the file has bytes for.
+/// Fills as much of a buffer as the file has bytes for, and gives the number of filled bytes.
 pub(super) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -258,7 +262,7 @@ pub(super) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<u
     Ok(filled)
 }
 
-/// Writes a file without records, and gives its length.
+/// Writes a file without records, in place of one that is there, and gives its length in bytes.
 pub(super) fn begin(path: &Path, part: Part, params: &SeenParams) -> Result<u64> {
     let head = part.head(params);
     atomic_write::write(path, &head)?;
@@ -282,10 +286,10 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// Waits until it is on the disk, and all that was written to the same log before.
+    /// Waits until these bytes are on the disk, and all that were written to the same log before.
     ///
     /// # Errors
-    /// If it cannot be brought there; nobody knows then what of the log is.
+    /// If they cannot be brought there; nobody knows then what of the log is on the disk.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|e| Error::io(&self.path, e))
     }
@@ -297,7 +301,8 @@ impl Unsynced {
 }
 
 impl Log {
-    /// Opens a log to write behind its first so many bytes; what comes after them goes.
+    /// Opens a log to write behind its first `length` bytes. Those after them are cut off. With `fsync`, each
+    /// [`append`](Self::append) waits for the disk.
     pub(super) fn open(path: &Path, length: u64, fsync: bool) -> Result<Self> {
         let open = || {
             let file = File::options().append(true).open(path)?;
@@ -311,18 +316,18 @@ impl Log {
         Ok(Self { path: path.to_path_buf(), file: Arc::new(file), length, fsync })
     }
 
-    /// Bytes of the file.
+    /// The number of bytes of the file.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Appends frames, all of them or none, and if wanted waits until they are on the disk.
+    /// Appends frames, all of them or none, and with `fsync` waits until they are on the disk.
     pub(super) fn append(&mut self, frames: &[u8]) -> Result<()> {
         let fsync = self.fsync;
         self.put(frames, fsync)
     }
 
-    /// Appends frames without waiting for the disk; gives what is to be waited for, if that is wanted.
+    /// Appends frames without waiting for the disk. With `fsync`, gives the bytes for which the caller must wait.
     pub(super) fn append_unsynced(&mut self, frames: &[u8]) -> Result<Option<Unsynced>> {
         self.put(frames, false)?;
         let unsynced = || Unsynced { path: self.path.clone(), file: Arc::clone(&self.file) };

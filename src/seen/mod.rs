@@ -1,11 +1,14 @@
-//! Has this page been seen before, or one that is nearly the same? The question of a crawler, asked page by
-//! page while the index grows. What is near is what [`crate::core::dedup`] calls near
-//! ([`crate::core::index`]); here it is kept.
+//! Has this page been seen before, or one that is nearly the same? A crawler asks this page by page while the index
+//! grows. Pages are near if [`crate::core::dedup`] calls them near. [`crate::core::index`] compares them in memory;
+//! this module keeps them in files.
 //!
 //! An index is a folder: a snapshot of all pages, a log of what has changed since, and a lock. One process writes,
-//! and has the lock before it gives its first answer; any number read beside it. Names of pages stay in these
-//! files; sketches and times are in memory. Which keys a page has is in these files alone as well: in memory stands
-//! which pages a key has.
+//! and has the lock before it gives its first answer; any number of others read meanwhile. Memory holds sketches and
+//! times, and for each key (a band hash) its pages. Names of pages, and the keys of a page, are in the files alone.
+//!
+//! A [`Request`] asks about a page by the page's name, and may have a name of its own. The answer, a [`Reply`], goes
+//! to a *reader*, such as a connection, and is remembered so that it can be given again. In memory a stored page has
+//! a number, a `Document`, until it is removed.
 //!
 //! # What is remembered when something fails
 //!
@@ -65,22 +68,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use whole::Whole;
 
-/// The longest name of a page or of a request, in bytes: a record holds several.
+/// The longest name of a page or of a request, in bytes. [`Request::check`] refuses longer ones.
 pub const LONGEST_NAME: usize = 1 << 16;
 
-/// A log is put into a snapshot when it is longer than this and longer than the snapshot before it.
+/// The log is put into a snapshot when it has more bytes than this, and more than the last snapshot.
 const LONG_LOG: u64 = 8 << 20;
 
-/// Bytes of logs that are searched for names of pages that are not stored.
+/// The most bytes of logs that [`Seen::logs_name`] searches for names. Longer logs count as having them.
 const SEARCHED: u64 = 64 << 20;
 
-/// The digest of no page: of a removal of names that only answers have.
+/// The digest of no page. A removal has it where remembered answers alone had the removed names.
 const NO_PAGE: u128 = u128::MAX;
 
 /// Pages of an import that are committed together.
 const IMPORTED: usize = 1 << 12;
 
-/// Pages whose names are read from a new snapshot in one go.
+/// Pages whose places [`Seen::end_snapshot`] moves to the new snapshot in one call.
 const MOVED: usize = 1 << 14;
 
 /// The file of an index that its writer has locked.
@@ -91,7 +94,7 @@ const LOCK: &str = "lock";
 pub struct SeenParams {
     /// The settings that decide which pages are near ([`Index::new`] says which settings an index can have).
     pub settings: Settings,
-    /// [`crate::format::checksum`] of the file of document frequencies, if the weighting needs one.
+    /// The [`checksum`](crate::format::checksum) of the file of document frequencies; `None` if no weight needs one.
     pub frequencies: Option<String>,
 }
 
@@ -102,19 +105,19 @@ pub enum AnswerKind {
     /// Neither the page nor one near it is stored.
     #[default]
     New,
-    /// A page near it is.
+    /// A page near it is stored.
     Near,
-    /// A page with the same text is, byte for byte.
+    /// A page with the same text is stored, byte for byte.
     Same,
-    /// One that is near or the same is, but it was last seen too long ago.
+    /// Pages that are near or the same are stored, but all were last seen before [`Request::fresh_from`].
     Stale,
 }
 
 impl AnswerKind {
-    /// All answers, in the order of their numbers in files.
+    /// All kinds, in the order of their numbers in files.
     pub const ALL: [Self; 4] = [Self::New, Self::Near, Self::Same, Self::Stale];
 
-    /// The word.
+    /// The word for it in output, such as `new`.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -130,18 +133,18 @@ impl AnswerKind {
 pub struct Reply {
     /// The answer in a word.
     pub kind: AnswerKind,
-    /// The name of the page that is the same or the most similar; of those that are not stale, if there are
-    /// some.
+    /// The name of the stored page that is the same or the most similar; of those that are not stale, if there are
+    /// some. `None` for a new page. A remembered answer loses the name when that page is removed.
     pub earlier: Option<Arc<str>>,
     /// When that page was last seen, in milliseconds since 1970; 0 if there is none.
     pub seen: u64,
-    /// Bits in which its SimHash differs; 0 for the same text.
+    /// Bits, of 64, in which the SimHashes of the two pages differ; 0 for the same text, or if there is none.
     pub distance: u32,
-    /// Its similarity, as verification measures it, 0 to 1; 1 for the same text.
+    /// The similarity of the two pages, as verification measures it, 0 to 1; 1 for the same text, 0 if there is none.
     pub similarity: f32,
     /// The number of stored pages that are near; 1 for the same text, since others are not looked for then.
     pub near: u32,
-    /// True if there may be more than `near`: thousands share a key, and not all were looked at.
+    /// True if more pages than `near` may be near: thousands share a key, and not all were compared.
     pub more: bool,
     /// True if the answer was given or may have been given before, to the same request.
     pub again: bool,
@@ -152,14 +155,14 @@ pub struct Reply {
 pub struct Request<'a> {
     /// The name of the page, its URL for example.
     pub name: &'a str,
-    /// The name of the request, if it has one.
+    /// The name of the request, if it has one. Sent again with the same name and text, it gets the same answer.
     pub id: Option<&'a str>,
-    /// When the page was seen, in milliseconds since 1970.
+    /// When the page was seen, in milliseconds since 1970. A stored page keeps the latest of its times.
     pub seen: u64,
-    /// Pages last seen before this time are stale.
+    /// Pages last seen before this time, in milliseconds since 1970, are stale; 0 makes none stale.
     pub fresh_from: u64,
-    /// A number of whoever reads the answer, such as that of a connection, so that it can say whether it
-    /// [heard](Seen::heard) it; 0 for one that cannot.
+    /// The number of the reader of the answer, such as a connection's, by which it can say that it has
+    /// [heard](Seen::heard) the answer; 0 for a reader that cannot.
     pub reader: u64,
 }
 
@@ -167,7 +170,7 @@ impl Request<'_> {
     /// Refuses names that are too long to be kept.
     ///
     /// # Errors
-    /// If one is longer than [`LONGEST_NAME`].
+    /// If the name of the page or that of the request is longer than [`LONGEST_NAME`].
     pub fn check(&self) -> Result<()> {
         let longest = self.name.len().max(self.id.map_or(0, str::len));
         if longest <= LONGEST_NAME {
@@ -177,7 +180,7 @@ impl Request<'_> {
         Err(Error::parameter("name", format!("of {longest} bytes"), expected))
     }
 
-    /// The key under which its answer is remembered, and its standing.
+    /// The key under which its answer is remembered, and the standing that the answer gets.
     fn key(&self) -> (String, Standing) {
         match self.id {
             Some(id) => (format!("request {id}"), Standing::Named),
@@ -186,7 +189,8 @@ impl Request<'_> {
     }
 }
 
-/// Answers that went out together, for whoever hears what became of them.
+/// The keys of answers that went out together. They are for [`Seen::heard`] or [`Seen::unheard`], when the caller
+/// knows whether the answers arrived.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct GivenAnswers(Vec<Arc<str>>);
@@ -203,7 +207,7 @@ impl GivenAnswers {
     }
 }
 
-/// A page whose answer has not arrived yet, as far as is known.
+/// A page that was stored or asked about, and nothing has said yet that its answer went out.
 #[derive(Debug)]
 struct Undelivered {
     /// The steps that take it back.
@@ -217,28 +221,31 @@ struct Undelivered {
 struct Replay {
     /// For each page whose answer had not gone out, the steps that take it back, as far as they are known.
     undelivered: Vec<Vec<Undo>>,
-    /// The pages that go together.
+    /// Pages of successive removals, which leave memory together.
     removed: Vec<Document>,
     /// Removals, of which the files hold traces.
     removals: u64,
-    /// Answers in doubt as the index was not closed.
+    /// The number of answers that are in doubt because the index was not closed.
     doubts: usize,
 }
 
-/// Remembered answers that tell of removed pages.
+/// The keys of remembered answers that name removed pages.
 #[derive(Debug, Default)]
 struct NamingEntries {
     /// Answers to questions about such a page.
     answers: Vec<Arc<str>>,
-    /// Answers to others that name one.
+    /// Answers about other pages that name such a page as the earlier one.
     names: Vec<Arc<str>>,
 }
 
 /// A step that takes back a change.
 #[derive(Debug)]
 enum Undo {
+    /// Forgets a page that was stored.
     Page(Document),
+    /// Gives a page the time back at which it was last seen.
     Seen(Document, u64),
+    /// Remembers under a key the answer that was there before, or none.
     Request(Arc<str>, Option<Answer>),
 }
 
@@ -252,9 +259,9 @@ impl Undo {
 /// The access to an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To ask alone: beside another process that writes, whose pages so far are seen.
+    /// To ask alone. Another process may write meanwhile; the pages are those stored when the index was opened.
     Read,
-    /// To write; there is one writer at a time.
+    /// To write and to ask. There is one writer at a time.
     Write {
         /// True if what is written must be on the disk before it is acknowledged, so that it outlives a failure of
         /// power and not just the end of the process.
@@ -262,19 +269,19 @@ pub enum Access {
     },
 }
 
-/// The pages that have been seen.
+/// An open index of seen pages. A writer ends by [`close`](Self::close); without it the latest answers are in doubt.
 #[derive(Debug)]
 pub struct Seen {
     folder: PathBuf,
     params: SeenParams,
     index: Index,
-    /// By document: where its record stands, which has its name; 32 bits of a hash of that; when it was last seen.
+    /// By document: where its record stands, which has its name; 32 bits of a hash of the name; when it was last seen.
     places: Vec<LogPlace>,
     names: Vec<u32>,
     seen: Vec<u64>,
     files: OpenFiles,
     requests: Remembered,
-    /// The parts of a writer.
+    /// The parts that only a writer has.
     writer: Option<Writer>,
     /// Notes on how it was opened.
     notes: Vec<String>,
@@ -283,33 +290,34 @@ pub struct Seen {
 #[derive(Debug)]
 struct Writer {
     log: Log,
+    /// The number of the log, by which its file is named.
     number: u64,
     /// Bytes of the last snapshot, and of the logs before this one that it does not hold.
     snapshot: u64,
     logged: u64,
     /// Bytes of logs from which on a snapshot is due.
     due: u64,
-    /// True if who holds the index sees to its snapshots.
+    /// True if the caller begins snapshots.
     by_hand: bool,
     fsync: bool,
     /// Frames that are not in the log yet.
     waiting: Vec<u8>,
     /// The pages that were asked about since answers were last delivered.
     undelivered: Vec<Undelivered>,
-    /// Removals, and those of which the files hold no trace any more.
+    /// The number of removals, and of those of which the files hold no trace any more.
     removals: u64,
     gone: u64,
-    /// The answers that were left behind in snapshots before the last one.
+    /// [`Remembered::left_behind`] when the last snapshot was begun, which has none of these answers.
     left_behind: u64,
-    /// Where it stands how long the log is.
+    /// The file that says how long the log is.
     length: log::Length,
     /// Locked as long as it is open.
     _lock: Lock,
 }
 
 impl Seen {
-    /// Opens the index in a folder. If there is none, `new` says how its pages will be sketched, and a writer
-    /// makes it.
+    /// Opens the index in a folder. If there is none, a writer makes one whose pages are sketched and compared by
+    /// `new`. An index that is there keeps its own settings, and `new` is not looked at.
     ///
     /// # Errors
     /// If there is none and it cannot be made; if another process writes to it; if it cannot be read, or is no
@@ -361,8 +369,7 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Reads the files of an index. Gives what is known of the last one besides, and the answers of which nobody
-    /// knows whether they arrived.
+    /// Reads the files of an index. Gives besides what was found in the last file, and the state after reading.
     fn load(
         folder: &Path,
         new: Option<&SeenParams>,
@@ -449,7 +456,7 @@ impl Seen {
         Ok((seen, last, replay))
     }
 
-    /// Tells what is wrong with a file.
+    /// Notes what is wrong with a file.
     fn report_passed(&mut self, path: &Path, part: Part, passed: &Passed, writes: bool) {
         let path = path.display();
         for (offset, bytes) in &passed.corrupt {
@@ -509,7 +516,7 @@ impl Seen {
         Ok(None)
     }
 
-    /// Takes over a record of a file.
+    /// Makes the change of a record that was read, which stands at `place`.
     fn take(&mut self, record: Record, place: LogPlace, replay: &mut Replay) -> Result<()> {
         if let Record::Removed { digest } = record {
             replay.removals += 1;
@@ -566,7 +573,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Forgets the pages that were removed together.
+    /// Forgets the removed pages that [`Replay::removed`] has, and answers that name them.
     fn let_go(&mut self, replay: &mut Replay) -> Result<()> {
         let mut removed = std::mem::take(&mut replay.removed);
         if removed.is_empty() {
@@ -643,7 +650,7 @@ impl Seen {
         &self.params
     }
 
-    /// Notes on how the index was opened: corruption, answers in doubt.
+    /// Sentences on how the index was opened: corruption, answers in doubt. Empty if all was in order.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -658,12 +665,12 @@ impl Seen {
         self.index.is_empty()
     }
 
-    /// The index itself.
+    /// The index in memory, without names and times.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Bytes in memory, about: of the index, its sketches among them, and of the places of names, and times.
+    /// Bytes in memory, about: of the index with its sketches; of the sketches alone; of times, and places of names.
     #[doc(hidden)]
     pub fn bytes(&self) -> (usize, usize, usize) {
         let (index, sketches) = self.index.bytes();
@@ -672,7 +679,7 @@ impl Seen {
         (index, sketches, places + self.seen.capacity() * size_of::<u64>())
     }
 
-    /// Bytes of the files: of the snapshot, and of the logs.
+    /// Bytes of a writer's files: of the snapshot, and of the logs that it does not hold. Zeros for one who reads.
     #[doc(hidden)]
     pub fn stored_bytes(&self) -> (u64, u64) {
         self.writer.as_ref().map_or((0, 0), |writer| (writer.snapshot, writer.logged + writer.log.length()))
@@ -681,7 +688,7 @@ impl Seen {
     /// The name of a stored page.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If it cannot be read from the files, or if no such page is stored.
     pub fn name(&self, document: Document) -> Result<Arc<str>> {
         let (place, digest) = self.place(document)?;
         match self.waiting(place, digest).and_then(record::name_of) {
@@ -690,7 +697,7 @@ impl Seen {
         }
     }
 
-    /// Gives the record of a stored page to someone, who may say that it is none.
+    /// Passes the bytes of a stored page's record to `take`, and gives its result. `None` of it becomes an error.
     fn page<T>(&self, document: Document, take: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
         let (place, digest) = self.place(document)?;
         let Some(frame) = self.waiting(place, digest) else {
@@ -715,7 +722,8 @@ impl Seen {
         record::page_in(writer.waiting.get(usize::try_from(waits).ok()?..)?, digest)
     }
 
-    /// The answer about a page.
+    /// The answer about the page with this sketch. Nothing is stored or remembered; of the request,
+    /// [`fresh_from`](Request::fresh_from) alone matters.
     ///
     /// # Errors
     /// For a sketch of another kind than the index's, and if a name cannot be read.
@@ -756,8 +764,11 @@ impl Seen {
         })
     }
 
-    /// The answer about a page, which is then stored; the page with the same text is seen again instead, if there is
-    /// one. Give the answer after [`commit`](Self::commit) and not before, and say then how that went.
+    /// Answers about a page and stores it. If a page with the same text is stored, that one is seen again instead. A
+    /// remembered answer about the same text is given again, and nothing is stored, if the request has a name or that
+    /// answer may not have arrived.
+    ///
+    /// Give the answer after [`commit`](Self::commit) and not before, and say then how that went.
     ///
     /// # Errors
     /// For an index that is open to read, for a sketch of another kind than the index's, and for names that are
@@ -825,8 +836,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Writes what was stored since the last time to the log. What is committed outlives the process, and with
-    /// `fsync` the machine.
+    /// Writes to the log what was stored since the last commit. It outlives then the process, and with `fsync` a
+    /// failure of power.
     ///
     /// # Errors
     /// If it cannot be written. Then nothing of it is stored.
@@ -849,7 +860,7 @@ impl Seen {
         written
     }
 
-    /// Says that the answers to all pages that were asked about went out. Whether they arrived is not known.
+    /// Says that the answers to all pages asked about so far went out. Whether they arrived is not known.
     ///
     /// # Errors
     /// If it cannot be noted; the answers are in doubt should the process die.
@@ -858,7 +869,7 @@ impl Seen {
         self.note_unless_idle(Record::Sent)
     }
 
-    /// Says that the answers to all pages that were asked about have arrived: for a caller that has them in its own
+    /// Says that the answers to all pages asked about so far have arrived: for a caller that has them in its own
     /// process.
     ///
     /// # Errors
@@ -904,8 +915,8 @@ impl Seen {
         }
     }
 
-    /// Says that a reader has heard some answers: it asked something else, or went in good order. They are not given
-    /// again.
+    /// Says that a reader has heard some answers of [`commit_and_send`](Self::commit_and_send): it asked something
+    /// else, or went in good order. They are forgotten, unless their requests have names.
     #[doc(hidden)]
     pub fn heard(&mut self, reader: u64, answers: GivenAnswers) {
         let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
@@ -914,7 +925,8 @@ impl Seen {
         }
     }
 
-    /// Says that a reader went away, and may not have heard some answers: they are in doubt.
+    /// Says that a reader went away, and may not have heard some answers of
+    /// [`commit_and_send`](Self::commit_and_send): they are in doubt.
     ///
     /// # Errors
     /// If it cannot be noted.
@@ -946,9 +958,11 @@ impl Seen {
         self.commit_with(&Record::Delivered, Log::append).map(|_| ())
     }
 
-    /// Commits what was stored, and says that the answers went [out](Self::sent), in one go and without waiting for the
-    /// disk. Where `fsync` is wanted, the answers must not go out before what this gives is on the disk. Others can use
-    /// the index meanwhile; if it fails, nothing more may be stored. Gives the answers besides.
+    /// Commits what was stored, and says that the answers went [out](Self::sent), without waiting for the disk. Gives
+    /// the answers, for [`heard`](Self::heard) or [`unheard`](Self::unheard).
+    ///
+    /// With `fsync`, gives besides what must be [brought to the disk](Unsynced::sync) before the answers go out; `None`
+    /// if nothing was written. Others can use the index meanwhile. If that fails, nothing more may be stored.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -958,7 +972,7 @@ impl Seen {
         Ok((unsynced.flatten(), given))
     }
 
-    /// Commits what was stored, if there is anything, and what becomes of the answers with it.
+    /// Commits what was stored, if there is anything, together with a record of what became of the answers.
     fn commit_with<R>(
         &mut self,
         record: &Record,
@@ -994,13 +1008,13 @@ impl Seen {
         Ok(())
     }
 
-    /// True if the log is so long that it should be put into a snapshot: longer than the last one.
+    /// True if the log is so long that it should be put into a snapshot: longer than the last one and than 8 MiB.
     #[doc(hidden)]
     pub fn is_long(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.logged + writer.log.length() > writer.due)
     }
 
-    /// Puts off the next snapshot after one that failed: it is due when the log has grown as much once more.
+    /// Puts off the next snapshot after one that failed: it is due when the log is twice as long as now.
     #[doc(hidden)]
     pub fn put_off(&mut self) {
         if let Some(writer) = &mut self.writer {
@@ -1008,14 +1022,14 @@ impl Seen {
         }
     }
 
-    /// True if something was removed that the files still hold.
+    /// True if something was removed that the files still hold, until the next snapshot.
     #[doc(hidden)]
     pub fn has_traces(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.removals > writer.gone)
     }
 
-    /// Says that the answers to the first `kept` of the pages that were asked about since have arrived, and
-    /// the others have not: they are taken back.
+    /// Says that, of the pages stored since answers last went out, the answers to the first `kept` went out. The
+    /// others did not, and their pages are taken back.
     ///
     /// # Errors
     /// If it cannot be noted; the answers are then in doubt.
@@ -1036,7 +1050,7 @@ impl Seen {
         written
     }
 
-    /// The names among these that no stored page has.
+    /// The names among these that no stored page has, sorted.
     ///
     /// # Errors
     /// If a name cannot be read.
@@ -1054,10 +1068,10 @@ impl Seen {
         Ok(unknown)
     }
 
-    /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives how many
-    /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot). Remembered
-    /// answers to questions about them are forgotten, and answers about other pages name them no more. So are answers
-    /// to questions about names that are no page's, as those of pages with the same text as another.
+    /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives the
+    /// number of removed pages. Their sketches, names and times leave the files with the next
+    /// [`snapshot`](Self::snapshot). Remembered answers to questions about them are forgotten, and answers about other
+    /// pages name them no more. The same holds for names that no stored page has, as a page with the text of another.
     ///
     /// # Errors
     /// If a name cannot be read, or it cannot be noted; then they stay.
@@ -1102,7 +1116,7 @@ impl Seen {
         Ok(documents.len())
     }
 
-    /// The remembered answers that tell of pages that go, or of names.
+    /// The remembered answers about `documents`, which are to be removed, or about `names`, and those that name them.
     fn entries_naming(&self, documents: &[Document], names: &HashSet<&str>) -> Result<NamingEntries> {
         let mut naming = NamingEntries::default();
         if self.requests.is_empty() {
@@ -1181,8 +1195,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Makes the log that goes with a snapshot, which can be [begun](Self::begin_snapshot) then. Others may use the
-    /// index while it is made.
+    /// Gives a function that makes the log of the next snapshot, which can be [begun](Self::begin_snapshot) then.
+    /// Others may use the index while the function runs.
     ///
     /// # Errors
     /// For an index that is open to read.
@@ -1201,7 +1215,8 @@ impl Seen {
     }
 
     /// Begins a snapshot: what changes from now on goes to the new log. Answers that are on their way count as
-    /// sent. Only one may be in the making.
+    /// sent. Only one may be in the making. [`Snapshot::copy`] and [`Snapshot::finish`] make the file, and
+    /// [`end_snapshot`](Self::end_snapshot) comes last.
     ///
     /// # Errors
     /// If it cannot be begun; then the index is as it was.
@@ -1225,8 +1240,8 @@ impl Seen {
         Ok(snapshot)
     }
 
-    /// Reads some more names from a snapshot that is whole, and when it does so with all of them, takes away the files
-    /// before it and says so.
+    /// Moves the places of some more pages to a snapshot that is whole: their names are read from there then. After
+    /// the last ones it takes away the files before the snapshot, and gives true. Call it until then.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -1269,8 +1284,8 @@ impl Seen {
         snapshot.finish().map(|_| ())
     }
 
-    /// Takes over the pages of an [exported](Self::export) file or of another index, each seen when it was there. Gives
-    /// how many of them were not here.
+    /// Takes over the pages of an [exported](Self::export) file or of another index, with the times at which they were
+    /// last seen. Gives the number of pages that this index did not have.
     ///
     /// # Errors
     /// If it cannot be read or is corrupt, if its pages were sketched in another way, and as [`commit`](Self::commit).
@@ -1307,7 +1322,8 @@ impl Seen {
         Ok(self.len() - before)
     }
 
-    /// Refuses sketches that were made in another way than those of this index.
+    /// Refuses sketches that were made by other settings or frequencies than those of this index. `path` names their
+    /// file in the error.
     ///
     /// # Errors
     /// If they were.
@@ -1325,8 +1341,10 @@ impl Seen {
         Err(wrong(path, "the sketches", expected, "made with others", advice))
     }
 
-    /// Stores a page by what is kept of it; the page with the same text is seen again instead, if there is one. It is
-    /// committed with some thousand others, or by [`acknowledge`](Self::acknowledge).
+    /// Stores a page by the facts of its text and its sketch, `None` if it has too few features for one. The page with
+    /// the same text is seen again instead, if there is one. `seen` is in milliseconds since 1970.
+    ///
+    /// The page is committed with some thousand others, or by [`acknowledge`](Self::acknowledge).
     ///
     /// # Errors
     /// As [`ask_and_add`](Self::ask_and_add) and [`commit`](Self::commit).
@@ -1390,7 +1408,7 @@ impl Seen {
         }
     }
 
-    /// Removals since it was opened.
+    /// The number of removals that the files held when a writer opened the index, and of those since.
     fn removals(&self) -> u64 {
         self.writer.as_ref().map_or(0, |writer| writer.removals)
     }
@@ -1467,7 +1485,7 @@ impl Seen {
     }
 }
 
-/// A log that is not written to yet.
+/// A new log without records, for [`Seen::begin_snapshot`].
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct NewLog {
@@ -1481,7 +1499,7 @@ fn hash_of(name: &str) -> u32 {
     text_digest(name) as u32
 }
 
-/// The last file that was read.
+/// The last file that was read, and the outcome.
 struct LastFile {
     part: Part,
     passed: Passed,
@@ -1512,13 +1530,13 @@ fn last_snapshot(parts: &[Part]) -> Option<Part> {
     parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)))
 }
 
-/// True if a folder is an index.
+/// True if a folder is an index: it has a file with the name of a snapshot or of a log.
 #[doc(hidden)]
 pub fn is_index(folder: &Path) -> bool {
     folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
 }
 
-/// True if a folder is an index, or one could be made in it.
+/// True if a folder is an index, or has nothing in it but what a process leaves that dies while it makes one.
 #[doc(hidden)]
 pub fn may_be_index(folder: &Path) -> bool {
     is_index(folder) || folder.is_dir() && holds_nothing(folder).unwrap_or_default()
@@ -1571,7 +1589,7 @@ fn sync_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks an exported file.
+/// Checks a file of exported pages. Records that are corrupt or missing are a problem of the result, not an error.
 pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("exported pages of an index");
     let mut pages = 0;
@@ -1589,7 +1607,7 @@ pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// Checks an index: its files, and whether its pages can be used.
+/// Checks an index by opening it to read. Its [notes](Seen::notes) are the problems of the result.
 pub(crate) fn check(folder: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("index of seen pages");
     let seen = Seen::open(folder, Access::Read, None)?;

@@ -1,4 +1,5 @@
-//! Names stay on disk: in memory is kept where a page's record stands, and a name is read when an answer has it.
+//! Names stay on disk. Memory holds the place of each page's record, and a name is read from there when an answer
+//! needs it.
 
 use super::log::{Part, whole_at};
 use super::record::{self, HEAD, frame_of};
@@ -9,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The place where a record begins: its file in 16 bits, the byte in 48.
+/// The place where the frame of a record begins: its file in 16 bits, the byte in 48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogPlace(u64);
 
@@ -17,6 +18,7 @@ pub(super) struct LogPlace(u64);
 const OFFSET_BITS: u32 = 48;
 
 impl LogPlace {
+    /// The place at a byte of a file.
     pub(super) fn new(part: Part, offset: u64) -> Self {
         Self(u64::from(key(part)) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1))
     }
@@ -26,6 +28,7 @@ impl LogPlace {
         self.key() == key(part)
     }
 
+    /// The byte of the file at which the frame begins.
     pub(super) fn offset(self) -> u64 {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
@@ -55,7 +58,7 @@ struct OpenFile {
 }
 
 impl OpenFiles {
-    /// Takes a file to those that are read.
+    /// Opens a file to read names from. One that is open already by the same number is opened anew.
     pub(super) fn open(&mut self, part: Part, path: &Path) -> Result<()> {
         let file = File::open(path).map_err(|error| Error::io(path, error))?;
         self.0.retain(|open| open.part != part);
@@ -63,17 +66,19 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Closes all files but those that are wanted.
+    /// Closes all files but those for which `wanted` is true.
     pub(super) fn keep(&mut self, wanted: impl Fn(Part) -> bool) {
         self.0.retain(|open| wanted(open.part));
     }
 
-    /// The name of the page whose record begins at a place.
+    /// Reads the name of the page whose record begins at a place. Other bytes there than those of the page whose text
+    /// has this digest are an error.
     pub(super) fn name(&self, place: LogPlace, digest: u128) -> Result<Arc<str>> {
         self.find(place, digest, |frame| record::name_of(frame).map(Arc::from))
     }
 
-    /// Gives the bytes of the record of the page at a place to someone, who may say that they are no page's.
+    /// Passes the bytes of the record of the page at a place to `take`, and gives its result. `None` of it is an error,
+    /// as are bytes of another page or with a wrong checksum.
     pub(super) fn page<T>(
         &self,
         place: LogPlace,
@@ -102,7 +107,7 @@ impl OpenFiles {
 }
 
 impl OpenFile {
-    /// Reads as many bytes as there are.
+    /// Fills a buffer from byte `offset` on, and gives the filled part, which is shorter at the end of the file.
     fn read<'a>(&self, buffer: &'a mut [u8], offset: u64) -> Result<&'a [u8]> {
         let mut filled = 0;
         while filled < buffer.len() {

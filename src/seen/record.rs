@@ -1,4 +1,4 @@
-//! The content of a log: records, each in a frame with its length and checksum.
+//! The content of a log or of a snapshot: records of changes, each in a frame with its length and checksum.
 //!
 //! ```text
 //! 2 bytes   f1 1d
@@ -21,13 +21,14 @@ pub(super) const MARK: [u8; 2] = [0xf1, 0x1d];
 /// Bytes of a frame in front of its record.
 pub(super) const HEAD: usize = 10;
 
-/// The longest record that is believed: a sketch of the largest size, and names.
+/// The longest record that is believed, in bytes: a sketch of the largest size, and names.
 pub(super) const LONGEST: usize = 1 << 24;
 
-/// A change of an index.
+/// A change of an index. A `digest` is that of a page's text, and `seen` a time in milliseconds since 1970. `asked` is
+/// the answer that is remembered with the change, if the page was asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Record {
-    /// A page is stored, seen at a time.
+    /// A page is stored. It has no sketch (`value`) if it has too few features.
     Page {
         facts: Facts,
         value: Option<SketchValue>,
@@ -37,30 +38,32 @@ pub(super) enum Record {
     },
     /// A stored page was seen again.
     Again { digest: u128, seen: u64, asked: Option<RememberedAnswer> },
-    /// A page goes.
+    /// A page is removed.
     Removed { digest: u128 },
-    /// An answer is remembered under the name of its request.
+    /// An answer is remembered under its key, with its standing.
     Request(RememberedAnswer),
-    /// An answer that was in doubt has been given again.
+    /// The answer of this key was in doubt, and has been given again.
     Settled { key: Arc<str> },
     /// The answers to all pages before have arrived.
     Delivered,
-    /// The answers that were given went out.
+    /// The answers to all pages before went out.
     Sent,
     /// The index was closed: all answers before that went out have arrived.
     Closed,
     /// The index was opened, and had not been closed: the answers that went out are in doubt.
     NotClosed,
-    /// `kept` of the records since count; the others, `taken` at the most, are taken back.
+    /// Of the records of pages since answers last went out, the first `kept` stay. The others, `taken` at the most,
+    /// are taken back.
     Withdrawn { kept: u32, taken: u32 },
-    /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
+    /// A part of the table of this number, made by [`table_part`](simflip_core::index::table_part). A page's place in
+    /// it is the number of page records before it in the snapshot.
     Table { table: u32, bytes: Vec<u8> },
-    /// The end of a snapshot of so many pages: where the first part of each table begins, and where the last table
-    /// ends. None of them where there are no tables.
+    /// The end of a snapshot of so many pages. `tables` has the byte at which the first part of each table begins, and
+    /// that at which the last table ends. It is empty where there are no tables.
     End { pages: u64, tables: Vec<u64> },
 }
 
-/// Writes fields.
+/// Appends fields of a record.
 struct Out<'a>(&'a mut Vec<u8>);
 
 impl Out<'_> {
@@ -154,7 +157,7 @@ impl<'a> FieldReader<'a> {
         std::str::from_utf8(self.take(length)?).ok().map(Arc::from)
     }
 
-    /// None where the bytes mean nothing; else what there is, which may be nothing.
+    /// Reads a remembered answer, `Some(None)` where the record has none. `None` where the bytes mean nothing.
     fn asked(&mut self) -> Option<Option<RememberedAnswer>> {
         let standing = match self.byte()? {
             0 => return Some(None),
@@ -176,7 +179,7 @@ impl<'a> FieldReader<'a> {
         Some(Some(RememberedAnswer { key, answer: Answer { digest, reply, standing } }))
     }
 
-    /// A part of a table, and of which.
+    /// The number of a table, and a part of it.
     fn part(&mut self) -> Option<(u32, &'a [u8])> {
         let (table, length) = (self.u32()?, self.u32()?);
         Some((table, self.take(length as usize)?))
@@ -233,8 +236,8 @@ impl RecordedSketch<'_> {
     }
 }
 
-/// The name's hash, the time at which it was last seen, and nothing else of a page whose record is put into a row:
-/// none if it is another record, or one with an answer, or has another sketch.
+/// Puts a page into a row by the bytes of its record, and gives the hash of its name and the time at which it was last
+/// seen. `None` for another record, for one with a remembered answer, and for another sketch than `sketches` says.
 pub(super) fn put_page(
     bytes: &[u8],
     sketches: Sketches,
@@ -261,14 +264,14 @@ pub(super) fn put_page(
     Some((super::hash_of(name), seen))
 }
 
-/// Which table a record is a part of, and the part; none if it is another record.
+/// The number of the table that a record has a part of, and the part; `None` for another record.
 pub(super) fn part_in(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut fields = FieldReader(bytes);
     let part = (fields.byte()? == 9).then(|| fields.part())?;
     part.filter(|_| fields.0.is_empty())
 }
 
-/// Appends [`Record::Page`] of a page to be stored, in its frame.
+/// Appends a [`Record::Page`] of these fields, in its frame.
 pub(super) fn frame_page(
     facts: &Facts,
     value: Option<&SketchValue>,
@@ -346,7 +349,7 @@ impl Record {
         }
     }
 
-    /// Reads a record of an index with such sketches; none if the bytes are not one, and nothing else.
+    /// Reads a record, without its frame, of an index with such sketches; `None` if the bytes are not one whole record.
     pub(super) fn read(bytes: &[u8], sketches: Sketches) -> Option<Self> {
         let mut fields = FieldReader(bytes);
         let record = match fields.byte()? {
@@ -394,8 +397,8 @@ fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out[start + 6..start + HEAD].copy_from_slice(&sum);
 }
 
-/// Appends the frame of a page that has one already, by the bytes of its record: last seen at another time, and without
-/// the answer. None if they are no page's.
+/// Appends a frame for a page by the bytes of its earlier record, with another time at which it was last seen, and
+/// without the answer. `None` if the bytes are not a page's record.
 pub(super) fn frame_again(bytes: &[u8], seen: u64, sketches: Sketches, out: &mut Vec<u8>) -> Option<()> {
     let mut fields = FieldReader(bytes);
     if fields.byte()? != 1 {
@@ -416,7 +419,8 @@ pub(super) fn frame_again(bytes: &[u8], seen: u64, sketches: Sketches, out: &mut
 /// Where the time stands in the record of a page: behind its kind, its digest and the number of its features.
 const SEEN_AT: usize = 1 + size_of::<u128>() + size_of::<u32>();
 
-/// The frame at the beginning of these bytes, if it is that of the page with this text. It may be corrupt.
+/// The frame at the beginning of these bytes, if it is that of the page whose text has this digest. Its checksum is not
+/// looked at.
 pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<&[u8]> {
     let (length, _) = frame_of(bytes.get(..HEAD)?)?;
     let frame = bytes.get(..HEAD + length)?;
@@ -424,14 +428,14 @@ pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<&[u8]> {
     (fields.byte()? == 1 && fields.u128()? == digest).then_some(frame)
 }
 
-/// The name in the frame of a page.
+/// The name in the frame of a page; `None` if its bytes are not whole or not text.
 pub(super) fn name_of(frame: &[u8]) -> Option<&str> {
     let mut fields = FieldReader(frame.get(HEAD + SEEN_AT + size_of::<u64>()..)?);
     let length = fields.u32()? as usize;
     std::str::from_utf8(fields.take(length)?).ok()
 }
 
-/// The length and the checksum that a frame states; none if it is no frame.
+/// The length of the record, in bytes, and the checksum that the head of a frame states; `None` if it is no such head.
 pub(super) fn frame_of(head: &[u8]) -> Option<(usize, u32)> {
     let head: &[u8; HEAD] = head.try_into().ok()?;
     let [a, b, l0, l1, l2, l3, sum @ ..] = *head;
@@ -439,7 +443,7 @@ pub(super) fn frame_of(head: &[u8]) -> Option<(usize, u32)> {
     ([a, b] == MARK && length <= LONGEST).then_some((length, u32::from_le_bytes(sum)))
 }
 
-/// The checksum of a frame.
+/// The checksum of a frame: the CRC-32 of the record's length, as the frame has it, and of the record.
 pub(super) fn checksum(length: [u8; 4], record: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&length);

@@ -1,4 +1,5 @@
-//! Answers that an index can give again.
+//! Answers that an index can give again. Each stands under a key, which is made of the name of its request, or where
+//! that has none, of the name of the page.
 
 use super::Reply;
 use hashbrown::HashMap;
@@ -6,11 +7,11 @@ use hashbrown::hash_map::EntryRef;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Requests with names of their own whose answers are remembered.
+/// The number of latest requests with names of their own whose answers are remembered.
 pub const REQUESTS: usize = 1 << 16;
 
-/// Answers to requests without names that are in doubt after an end that was not in order: as JSON they fill the
-/// largest pipe that Linux gives to a user.
+/// The number of latest answers to requests without names that are in doubt where an index was not closed. As JSON
+/// they fill the largest pipe that Linux gives to a user.
 pub const LATEST: usize = 1 << 14;
 
 /// The standing of an answer: who may be given it again.
@@ -24,7 +25,7 @@ pub(super) enum Standing {
     InDoubt,
 }
 
-/// An answer under the name of its request.
+/// An answer with the key that it is remembered under.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RememberedAnswer {
     pub(super) key: Arc<str>,
@@ -36,6 +37,7 @@ pub(super) struct RememberedAnswer {
 pub(super) struct Answer {
     /// The digest of the text that was asked about.
     pub(super) digest: u128,
+    /// The answer itself, with [`Reply::again`] false.
     pub(super) reply: Reply,
     pub(super) standing: Standing,
 }
@@ -55,7 +57,7 @@ impl Answer {
         [page, self.reply.earlier.as_deref()]
     }
 
-    /// True if it is given again to a reader who asks the same.
+    /// True if it is given again where this reader sends the same request.
     pub(super) fn is_for(&self, reader: u64) -> bool {
         match self.standing {
             Standing::Named | Standing::InDoubt => true,
@@ -65,21 +67,23 @@ impl Answer {
     }
 }
 
-/// The answers by the names of their requests, the latest of each standing.
+/// The latest answers of each standing, by their keys.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     by_key: HashMap<Arc<str>, (u64, Answer)>,
-    /// Named, given, in doubt: in the order in which they came to stand so. An entry counts if the answer still has its
-    /// number.
+    /// The keys of the answers of each standing (named, given, in doubt), each with a number, in the order in which
+    /// they came to stand so. An entry counts if the answer still has its number.
     queues: [VecDeque<(u64, Arc<str>)>; 3],
     /// The number of entries in each queue that count.
     counts: [usize; 3],
+    /// The last number that was given.
     numbers: u64,
     /// The last number that stands in a snapshot.
     written: u64,
     /// The number of answers there that are not remembered any more, though the file has the names of their pages.
     left_behind: u64,
-    /// True if some were heard and forgotten: the log knows of them until it says that the index was closed.
+    /// True if answers were heard and forgotten since the index was opened. The log still has them as given, so that
+    /// [`Seen::close`](super::Seen::close) must write [`Closed`](super::record::Record::Closed).
     pub(super) heard: bool,
 }
 
@@ -119,7 +123,7 @@ impl Remembered {
         self.by_key.get_mut(key).map(|(_, answer)| answer)
     }
 
-    /// Says that all answers stand in a snapshot.
+    /// Notes that all answers so far stand in a snapshot.
     pub(super) fn are_written(&mut self) {
         self.written = self.numbers;
     }
@@ -129,7 +133,8 @@ impl Remembered {
         self.left_behind
     }
 
-    /// Remembers an answer; gives the one that was remembered under its key.
+    /// Remembers an answer as the latest of its standing, and forgets the oldest beyond the bound. Gives the answer
+    /// that was remembered under its key before.
     pub(super) fn insert(&mut self, key: Arc<str>, answer: Answer) -> Option<Answer> {
         self.numbers += 1;
         let at = queue_of(answer.standing);
@@ -153,7 +158,7 @@ impl Remembered {
         was.map(|(_, was)| was)
     }
 
-    /// Lets an answer stand otherwise; gives how it was.
+    /// Changes the standing of the answer of a key; gives the answer as it was, `None` if there is none.
     pub(super) fn stand(&mut self, key: &Arc<str>, standing: Standing) -> Option<Answer> {
         let (_, answer) = self.by_key.get_mut(key)?;
         let was = answer.clone();
@@ -170,12 +175,12 @@ impl Remembered {
         self.take(key, |_, _| true)
     }
 
-    /// Removes an answer if it is one of these.
+    /// Removes the answer of a key if `is` is true of it, and gives it.
     pub(super) fn remove_if(&mut self, key: &str, is: impl FnOnce(&Answer) -> bool) -> Option<Answer> {
         self.take(key, |_, answer| is(answer))
     }
 
-    /// Takes out an answer if it is wanted by its number and itself.
+    /// Takes out the answer of a key if `is_wanted` is true of its number and itself.
     fn take(&mut self, key: &str, is_wanted: impl FnOnce(u64, &Answer) -> bool) -> Option<Answer> {
         let EntryRef::Occupied(entry) = self.by_key.entry_ref(key) else { return None };
         let (number, answer) = entry.get();
@@ -188,7 +193,7 @@ impl Remembered {
         Some(answer)
     }
 
-    /// Takes out all answers that were given.
+    /// Takes out all answers that stand as given.
     pub(super) fn take_given(&mut self) -> Vec<RememberedAnswer> {
         let queue = std::mem::take(&mut self.queues[queue_of(Standing::Given(0))]);
         let mut take = |(number, key): (u64, Arc<str>)| {
@@ -197,7 +202,7 @@ impl Remembered {
         queue.into_iter().filter_map(&mut take).collect()
     }
 
-    /// Puts all answers in doubt that were given; gives how many there are.
+    /// Puts all answers in doubt that stand as given, and gives their number.
     pub(super) fn doubt_given(&mut self) -> usize {
         let given = self.take_given();
         let doubts = given.len();

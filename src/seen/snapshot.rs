@@ -3,11 +3,11 @@
 //! First a new log is begun ([`Seen::begin_snapshot`]), so that what changes from then on is in it. Then the pages
 //! are copied some at a time ([`Snapshot::copy`]), each as it is by then. A change since the beginning stands in
 //! the new log as well, and a page that is stored, seen again or removed twice is as if it were once. Of a page,
-//! its record in the files before it is copied, with the time at which it was last seen. Behind them come the tables
-//! that pages are found by, so that whoever reads the snapshot need not make them. Should a page be removed meanwhile,
-//! some of them are left out, and it makes all of them. At the end names are read
-//! from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
-//! before it and both logs are read.
+//! its record in the files before it is copied, with the time at which it was last seen. Behind the pages come the
+//! tables that pages are found by, so that a reader of the snapshot need not make them. Should a page be removed
+//! meanwhile, some tables are left out, and the reader makes all of them. At the end names are read from the new file
+//! ([`Seen::end_snapshot`]), and the files before it are removed. If the process dies before, the files before the
+//! snapshot and both logs are read.
 
 use super::Seen;
 use super::log::Part;
@@ -31,7 +31,8 @@ const COPIED: usize = 512;
 /// Entries of a table that are copied in one go: as much work.
 const ENTRIES: usize = 1 << 15;
 
-/// A snapshot in the making.
+/// A snapshot in the making, or an export. [`copy`](Self::copy) and [`write`](Self::write) are called in turn until
+/// there is nothing to copy, then [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Snapshot {
     number: u64,
@@ -39,10 +40,13 @@ pub struct Snapshot {
     log: Option<Part>,
     path: PathBuf,
     new: NewFile,
+    /// Bytes written so far.
     length: u64,
-    /// The documents to be written, and when each was stored; sorted by that when all are known.
+    /// The documents to be written, and for each the number of documents stored before it; sorted by that when all are
+    /// known.
     documents: Vec<Document>,
     born: Vec<u64>,
+    /// The number of a document at which the listing of documents goes on; `None` if all are listed.
     listed: Option<usize>,
     /// For each of them where its record begins; [`NOWHERE`] for those that are gone.
     offsets: Vec<u64>,
@@ -54,6 +58,7 @@ pub struct Snapshot {
     /// Removals before it was begun, and answers that were left behind by then.
     removals: u64,
     left_behind: u64,
+    /// The number of written pages.
     pages: u64,
     tables: TableCopies,
 }
@@ -61,13 +66,13 @@ pub struct Snapshot {
 /// The tables of a snapshot, which are copied when all pages are written.
 #[derive(Debug, Default)]
 struct TableCopies {
-    /// The number of pages to write.
+    /// The number of tables to write.
     wanted: usize,
-    /// Where those begin that are written, and the one that is being written.
+    /// The bytes at which the written tables begin, and the one that is being written.
     offsets: Vec<u64>,
-    /// Where that one goes on; nothing if it is whole.
+    /// The mixed key with which that one goes on; `None` if it is whole.
     from: Option<u32>,
-    /// Entries that have been copied and are not written yet, and the place to go on.
+    /// Entries that have been copied and are not written yet, and the mixed key to go on with.
     copied: Option<(Vec<u64>, Option<u32>)>,
     /// By document, how many pages were written before it; [`NOBODY`] for those that were not.
     places: Vec<u32>,
@@ -88,7 +93,7 @@ struct Copied {
 const NOWHERE: u64 = u64::MAX;
 
 impl Snapshot {
-    /// Begins a snapshot behind a log of the same number.
+    /// Begins the snapshot of this number, when the log of the same number has been begun.
     pub(super) fn begin(seen: &Seen, number: u64) -> Result<Self> {
         let part = Part::Snapshot(number);
         let mut snapshot = Self::of_pages(seen, part, seen.folder.join(part.name()))?;
@@ -99,7 +104,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// The pages of an index and nothing else, in a file anywhere.
+    /// Begins a file of the pages of an index, without answers and tables, at any path.
     pub(super) fn export(seen: &Seen, path: &Path) -> Result<Self> {
         Self::of_pages(seen, Part::Snapshot(0), path.to_path_buf())
     }
@@ -128,8 +133,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Copies some more; says whether there was anything. Nobody may change the index meanwhile; between one call and
-    /// the next anyone may.
+    /// Copies some more of the index into memory, for [`write`](Self::write). Gives false when nothing is left. The
+    /// index may be changed between one call and the next.
     pub fn copy(&mut self, seen: &Seen) -> bool {
         if let Some(from) = self.listed {
             let end = from + LISTED;
@@ -156,8 +161,8 @@ impl Snapshot {
         is_more
     }
 
-    /// Forgets answers that tell of pages which were removed meanwhile. A page that was removed before it was copied is
-    /// not in the file, so whoever reads the removal in the log finds no page whose name answers may have.
+    /// Forgets answers that name pages which were removed meanwhile. A page that was removed before it was copied is
+    /// not in the file. Who reads its removal in the log finds no page then whose name answers may have.
     fn forget_answers(&mut self, seen: &Seen) {
         self.requests.retain_mut(|RememberedAnswer { key, answer }| {
             let Some(now) = seen.requests.get(key).filter(|now| now.digest == answer.digest) else {
@@ -170,7 +175,7 @@ impl Snapshot {
         });
     }
 
-    /// Writes what was copied.
+    /// Writes what was copied. The index is not looked at, and may be changed meanwhile.
     ///
     /// # Errors
     /// If it cannot be written, or the record of a page not be read.
@@ -208,7 +213,7 @@ impl Snapshot {
         self.put(&frames)
     }
 
-    /// Writes the end, and puts the file in its place.
+    /// Writes the answers and the end, and gives the file its name. [`Seen::end_snapshot`] takes a snapshot then.
     ///
     /// # Errors
     /// If it cannot be written; then nothing of it remains.
@@ -237,13 +242,13 @@ impl Snapshot {
 }
 
 impl TableCopies {
-    /// The number of written ones.
+    /// The number of tables that are wholly written.
     fn whole(&self) -> usize {
         self.offsets.len() - usize::from(self.from.is_some())
     }
 
-    /// Copies some more entries; says whether there were any. No page may have been removed since there were so many
-    /// removals: it may stand in some tables and not in others.
+    /// Copies some more entries; gives false when none are left. If a page was removed since there were `removals`, it
+    /// may stand in some tables and not in others; no more are copied then.
     fn copy(&mut self, seen: &Seen, removals: u64) -> bool {
         if self.whole() == self.wanted || seen.removals() != removals {
             return false;
@@ -254,7 +259,8 @@ impl TableCopies {
         true
     }
 
-    /// Appends the frames of entries: those of so many pages, which were written where offsets say, by their places.
+    /// Appends the frames of entries of the table that is being written. A place replaces the document of each entry:
+    /// its number among the `pages` written ones. `offsets` says where the record of each of `documents` was written.
     fn frame(
         &mut self,
         entries: &[u64],
@@ -283,21 +289,27 @@ impl TableCopies {
     }
 }
 
-/// A snapshot that is whole.
+/// A snapshot whose file is whole, for [`Seen::end_snapshot`].
 #[derive(Debug)]
 pub struct Finished {
+    /// The number of the snapshot, and of the log behind it.
     pub(super) number: u64,
     pub(super) path: PathBuf,
+    /// Bytes of the file.
     pub(super) length: u64,
     documents: Vec<Document>,
     offsets: Vec<u64>,
+    /// Removals before the snapshot was begun, of which no earlier file is left when it has ended.
     pub(super) removals: u64,
+    /// Answers that were [left behind](super::remembered::Remembered::left_behind) before it was begun.
     pub(super) left_behind: u64,
+    /// The number of documents that [`next`](Self::next) has given or passed over.
     moved: usize,
 }
 
 impl Finished {
-    /// The next documents whose names are to be read from it, with the places of their records.
+    /// The next `most` documents, whose names are to be read from the file, with the places of their records there.
+    /// Those that were not written are left out.
     pub(super) fn next(&mut self, most: usize) -> impl Iterator<Item = (Document, LogPlace)> + '_ {
         let from = self.moved;
         self.moved = self.documents.len().min(from.saturating_add(most));
@@ -307,7 +319,7 @@ impl Finished {
             .map(move |(&document, &offset)| (document, LogPlace::new(part, offset)))
     }
 
-    /// True if there are no more.
+    /// True if [`next`](Self::next) has no more documents.
     pub(super) fn is_moved(&self) -> bool {
         self.moved == self.documents.len()
     }

@@ -1,5 +1,5 @@
 //! A snapshot read as a whole, by many threads, each page straight to its place in memory. If anything is wrong with
-//! it, nothing comes of it, and [`log::read`](super::log::read) passes over what is.
+//! the file, nothing comes of it. Then [`log::read`](super::log::read) reads the file, and passes over what is corrupt.
 
 use super::SeenParams;
 use super::log::{self, Part, Passed, read_full, whole_at};
@@ -17,27 +17,28 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes of a snapshot that are read by one thread at a time: what a near cache holds.
 const BLOCK: usize = 1 << 19;
 
-/// A snapshot.
+/// The content of a snapshot.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) params: SeenParams,
-    /// Its pages, and of each the hash of its name, when it was last seen, and where its record begins.
+    /// Its pages; by page the hash of its name, the time at which it was last seen, and where its record begins.
     pub(super) columns: Columns,
     pub(super) names: Vec<u32>,
     pub(super) seen: Vec<u64>,
     pub(super) places: Vec<LogPlace>,
-    /// The tables, if pages are without keys.
+    /// The tables that stand in the file. With them the columns have no keys; `None` if they have keys.
     pub(super) tables: Option<SnapshotTables>,
-    /// The other records.
+    /// Remembered answers, and the end.
     pub(super) others: Vec<Record>,
+    /// The outcome of reading: nothing is corrupt, cut or missing.
     pub(super) passed: Passed,
 }
 
-/// The tables of a snapshot.
+/// The tables of a snapshot, which are read from its file when they are asked for.
 #[derive(Debug)]
 pub(super) struct SnapshotTables {
     path: PathBuf,
-    /// Where the parts of each begin, and where those of the last end.
+    /// The byte at which the parts of each table begin, and that at which those of the last end.
     offsets: Vec<u64>,
 }
 
@@ -70,7 +71,7 @@ struct PageSlices<'p> {
 }
 
 impl PageSlices<'_> {
-    /// Takes off the first so many; none if there are fewer.
+    /// Takes off the first `pages` of them; `None` if there are fewer.
     fn split(&mut self, pages: usize) -> Option<Self> {
         Some(Self {
             names: self.names.split_off_mut(..pages)?,
@@ -81,7 +82,8 @@ impl PageSlices<'_> {
     }
 }
 
-/// Whole frames in the order in which they stand in the file, the pages among them first.
+/// Whole frames in the order in which they stand in the file, the pages among them first. `offset` is the byte of the
+/// file at which they begin, and `number` counts blocks.
 struct FrameBlock<'p> {
     number: usize,
     offset: u64,
@@ -89,7 +91,7 @@ struct FrameBlock<'p> {
     pages: PageSlices<'p>,
 }
 
-/// The rest of a block.
+/// The outcome of a block whose pages are in their columns: how much it had, and its other records.
 #[derive(Default)]
 struct Rest {
     number: usize,
@@ -99,8 +101,8 @@ struct Rest {
     others: Vec<Record>,
 }
 
-/// The pages that stand in a snapshot, and where its tables do, as its end has them, of an index with so many tables;
-/// none if it has no end.
+/// The fields of a snapshot's [`Record::End`], of an index with so many tables: the number of pages, and where tables
+/// stand. `None` if the file has no such record at its end.
 pub(super) fn end_of(path: &Path, sketches: Sketches, tables: usize) -> Result<Option<(u64, Vec<u64>)>> {
     let mut tail = Vec::new();
     Record::End { pages: 0, tables: vec![0; tables + 1] }.frame(&mut tail);
@@ -122,8 +124,8 @@ pub(super) fn end_of(path: &Path, sketches: Sketches, tables: usize) -> Result<O
     }))
 }
 
-/// Reads a snapshot of an index with so many tables. Where they stand in it and are wanted, they come, and pages
-/// without keys; else pages with keys.
+/// Reads a snapshot of an index with so many tables; `None` if anything is wrong with it. If tables are `wanted` and
+/// stand in it, they come with pages without keys; otherwise pages come with keys.
 pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Result<Option<Whole>> {
     let io = |error| Error::io(path, error);
     let mut file = File::open(path).map_err(io)?;
@@ -199,8 +201,8 @@ pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Resu
     Ok(whole.then_some(Whole { params, columns, names, seen, places, tables, others, passed }))
 }
 
-/// Reads whole frames into a block; what is left over goes in front of the next one. Gives how many of them are pages,
-/// and how many bytes were read.
+/// Reads whole frames into `bytes`; what is left over stays in `rest`, for the next call. Gives the number of frames
+/// that are pages, and the number of bytes read.
 fn cut(file: &mut impl Read, rest: &mut Vec<u8>, bytes: &mut Vec<u8>) -> io::Result<(usize, usize)> {
     let filled = rest.len();
     bytes.resize(BLOCK.max(2 * filled), 0);
@@ -221,7 +223,8 @@ fn cut(file: &mut impl Read, rest: &mut Vec<u8>, bytes: &mut Vec<u8>) -> io::Res
     Ok((pages, got))
 }
 
-/// Puts the pages of a block where they go; none if something is wrong with a record, or pages come behind others.
+/// Puts the pages of a block into their columns. `None` if something is wrong with a record, or a page comes behind
+/// another record.
 fn decoded(block: &mut FrameBlock<'_>, part: Part, sketches: Sketches) -> Option<Rest> {
     let FrameBlock { number, offset, bytes, pages } = block;
     let mut rest =
