@@ -290,7 +290,6 @@ pub struct Seen {
 #[derive(Debug)]
 struct Writer {
     log: Log,
-    /// The number of the log, by which its file is named.
     number: u64,
     /// Bytes of the last snapshot, and of the logs before this one that it does not hold.
     snapshot: u64,
@@ -766,9 +765,7 @@ impl Seen {
 
     /// Answers about a page and stores it. If a page with the same text is stored, that one is seen again instead. A
     /// remembered answer about the same text is given again, and nothing is stored, if the request has a name or that
-    /// answer may not have arrived.
-    ///
-    /// Give the answer after [`commit`](Self::commit) and not before, and say then how that went.
+    /// answer may not have arrived. Give the answer after [`commit`](Self::commit), and say then how that went.
     ///
     /// # Errors
     /// For an index that is open to read, for a sketch of another kind than the index's, and for names that are
@@ -959,10 +956,9 @@ impl Seen {
     }
 
     /// Commits what was stored, and says that the answers went [out](Self::sent), without waiting for the disk. Gives
-    /// the answers, for [`heard`](Self::heard) or [`unheard`](Self::unheard).
-    ///
-    /// With `fsync`, gives besides what must be [brought to the disk](Unsynced::sync) before the answers go out; `None`
-    /// if nothing was written. Others can use the index meanwhile. If that fails, nothing more may be stored.
+    /// the answers, for [`heard`](Self::heard) or [`unheard`](Self::unheard). With `fsync`, gives besides what must be
+    /// [brought to the disk](Unsynced::sync) before the answers go out; `None` if nothing was written. Others can use
+    /// the index meanwhile. If that fails, nothing more may be stored.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -1342,9 +1338,8 @@ impl Seen {
     }
 
     /// Stores a page by the facts of its text and its sketch, `None` if it has too few features for one. The page with
-    /// the same text is seen again instead, if there is one. `seen` is in milliseconds since 1970.
-    ///
-    /// The page is committed with some thousand others, or by [`acknowledge`](Self::acknowledge).
+    /// the same text is seen again instead, if there is one. `seen` is in milliseconds since 1970. The page is
+    /// committed with some thousand others, or by [`acknowledge`](Self::acknowledge).
     ///
     /// # Errors
     /// As [`ask_and_add`](Self::ask_and_add) and [`commit`](Self::commit).

@@ -1,5 +1,4 @@
-//! Names stay on disk. Memory holds the place of each page's record, and a name is read from there when an answer
-//! needs it.
+//! Names stay on disk. Memory holds the place of each page's record, from which a name is read when it is needed.
 
 use super::log::{Part, whole_at};
 use super::record::{self, HEAD, frame_of};
@@ -18,7 +17,6 @@ pub(super) struct LogPlace(u64);
 const OFFSET_BITS: u32 = 48;
 
 impl LogPlace {
-    /// The place at a byte of a file.
     pub(super) fn new(part: Part, offset: u64) -> Self {
         Self(u64::from(key(part)) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1))
     }

@@ -76,7 +76,6 @@ pub(super) struct Remembered {
     queues: [VecDeque<(u64, Arc<str>)>; 3],
     /// The number of entries in each queue that count.
     counts: [usize; 3],
-    /// The last number that was given.
     numbers: u64,
     /// The last number that stands in a snapshot.
     written: u64,

@@ -40,10 +40,8 @@ pub struct Snapshot {
     log: Option<Part>,
     path: PathBuf,
     new: NewFile,
-    /// Bytes written so far.
     length: u64,
-    /// The documents to be written, and for each the number of documents stored before it; sorted by that when all are
-    /// known.
+    /// The documents to be written, and how many were stored before each; sorted by that when all are known.
     documents: Vec<Document>,
     born: Vec<u64>,
     /// The number of a document at which the listing of documents goes on; `None` if all are listed.
@@ -58,7 +56,6 @@ pub struct Snapshot {
     /// Removals before it was begun, and answers that were left behind by then.
     removals: u64,
     left_behind: u64,
-    /// The number of written pages.
     pages: u64,
     tables: TableCopies,
 }
@@ -303,7 +300,6 @@ pub struct Finished {
     pub(super) removals: u64,
     /// Answers that were [left behind](super::remembered::Remembered::left_behind) before it was begun.
     pub(super) left_behind: u64,
-    /// The number of documents that [`next`](Self::next) has given or passed over.
     moved: usize,
 }
 

@@ -1,5 +1,5 @@
 //! Open connections: how many there may be, what their requests may hold in memory, and which answers their clients may
-//! not have heard.
+//! not have heard. A client has heard an answer if it sends its next request on the connection, or closes it in order.
 
 use super::locked::LockedIndex;
 use simflip::seen::{GivenAnswers, LATEST};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of a body that each connection may hold; what is longer takes from the budget of all.
+/// Bytes of a request's body that each connection may hold. A longer body takes the rest from the budget of all.
 const OWN: usize = 32 << 10;
 
 /// The unit of that budget, in bytes.
@@ -18,6 +18,7 @@ const UNIT: usize = 1 << 10;
 /// Time that a body which takes from the budget may make no progress.
 const STALL: Duration = Duration::from_secs(5);
 
+/// All connections of the service, with the bounds on them.
 pub(super) struct Connections {
     most: AtomicUsize,
     open: Mutex<OpenConnections>,
@@ -31,6 +32,7 @@ pub(super) struct Connections {
 
 #[derive(Default)]
 struct OpenConnections {
+    /// The number of the last connection, and the last turn that was given.
     number: u64,
     turns: u64,
     connections: usize,
@@ -40,11 +42,12 @@ struct OpenConnections {
     staying: HashSet<u64>,
 }
 
+/// A connection of a client. To indexes it is the reader of the answers that are sent on it.
 pub(super) struct Connection {
     all: Arc<Connections>,
-    /// The connection's number in this process, from 1.
+    /// The connection's number in this process, from 1: the number of the reader.
     pub(super) number: u64,
-    /// Its place among those that wait; 0 while it is worked for. Changed with all of them locked.
+    /// Its key in [`OpenConnections::waiting`]; 0 while it is worked for. Changed with [`Connections::open`] locked.
     turn: AtomicU64,
     cut_off: Notify,
     unheard: Mutex<Unheard>,
@@ -55,12 +58,13 @@ pub(super) struct Connection {
 struct Unheard {
     /// The answers of a request or of a part of one, with the index.
     answers: VecDeque<(Arc<LockedIndex>, GivenAnswers)>,
-    /// The first so many of these the client has heard.
+    /// The client has heard this number of these, the first ones.
     heard: usize,
+    /// True if the connection has ended.
     gone: bool,
 }
 
-/// An open connection, as long as this lives.
+/// An open connection, as long as this lives. Dropped, it makes room for another.
 pub(super) struct Admitted(Arc<Connection>);
 
 impl std::ops::Deref for Admitted {
@@ -82,7 +86,7 @@ impl Drop for Admitted {
 }
 
 impl Connections {
-    /// No connection yet, and at most so many; bodies beyond what each connection has take so many bytes.
+    /// No connection yet, and at most `most`. All bodies may take `bodies` bytes, beyond 32 KiB that each has.
     pub(super) fn new(most: usize, bodies: usize) -> Self {
         Self {
             most: AtomicUsize::new(most),
@@ -115,7 +119,7 @@ impl Connections {
         self.room.notify_one();
     }
 
-    /// Cuts connections off until so many are left when all that leave have ended.
+    /// Cuts connections off, those first that have waited longest, until `left` stay.
     fn make_room(&self, open: &mut OpenConnections, left: usize) {
         while open.staying.len() > left
             && let Some((_, oldest)) = open.waiting.pop_first()
@@ -131,8 +135,8 @@ impl Connections {
         (self.units - self.bodies.available_permits()) * UNIT
     }
 
-    /// Waits until there is room for one more. If there is none, the connection is cut off that has waited for its
-    /// client longest.
+    /// Opens a connection when there is room for one more. If there is none, the connection is cut off that has waited
+    /// for its client longest.
     pub(super) async fn admit(self: &Arc<Self>) -> Admitted {
         loop {
             let room = self.room.notified();
@@ -165,8 +169,8 @@ impl Connections {
         Some(Admitted(connection))
     }
 
-    /// Takes from the budget for a body of so many bytes, of which `held` is held already, and waits for so long; none
-    /// if there is no room by then.
+    /// Takes from the budget what a body of so many bytes needs beyond `held`, and adds it there. Waits for room for
+    /// so long; `None` if there is none by then.
     pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Option<()> {
         let units = units(bytes);
         let more = units.saturating_sub(held.units);
@@ -200,15 +204,15 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The time that the next part of the body may take. A body that takes from the budget must go on, and be whole by
-    /// the deadline.
+    /// The time that the next part of the body may take, at most `deadline`. A body that takes from the budget must go
+    /// on every 5 seconds, and be whole by `deadline` from when it began to take.
     pub(super) fn patience(&self, deadline: Duration) -> Duration {
         self.since.map_or(deadline, |since| deadline.saturating_sub(since.elapsed()).min(STALL))
     }
 }
 
 impl Connection {
-    /// Says that it waits for its client from now on: for a request, for more of it, or to take an answer.
+    /// Notes that it waits for its client from now on: for a request, for more of it, or to take an answer.
     pub(super) fn waits(self: &Arc<Self>) {
         let mut open = self.all.open();
         open.turns += 1;
@@ -223,12 +227,13 @@ impl Connection {
         }
     }
 
-    /// Says that its client waits for the service: it is not cut off meanwhile.
+    /// Notes that its client waits for the service: it is not cut off meanwhile.
     pub(super) fn works(&self) {
         let mut open = self.all.open();
         open.waiting.remove(&self.turn.swap(0, Relaxed));
     }
 
+    /// Waits until it is cut off, to make room for another.
     pub(super) async fn cut_off(&self) {
         self.cut_off.notified().await;
     }
@@ -237,7 +242,7 @@ impl Connection {
         self.unheard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes answers that its client has not heard yet.
+    /// Notes answers of an index that its client has not heard yet. If it has ended, they are in doubt at once.
     pub(super) fn answered(&self, index: &Arc<LockedIndex>, answers: GivenAnswers) {
         if answers.is_empty() {
             return;
@@ -275,7 +280,8 @@ impl Connection {
         unheard.heard = unheard.answers.len();
     }
 
-    /// Takes the answers of an index that its client has heard, for one who tells the index, and tells the others.
+    /// Reports the answers that its client has heard to their indexes. Those of `index` are given instead, for a caller
+    /// that has it locked and reports them itself.
     pub(super) fn take_heard(&self, index: Option<&Arc<LockedIndex>>) -> Vec<GivenAnswers> {
         let mut unheard = self.unheard();
         let heard = std::mem::take(&mut unheard.heard);
@@ -291,7 +297,8 @@ impl Connection {
         taken
     }
 
-    /// Tells the indexes that its client has heard its answers, or may not have.
+    /// Reports all its answers to their indexes. Those that its client is not known to have heard count as heard if
+    /// `heard` is true, and are in doubt otherwise.
     pub(super) fn settle(&self, heard: bool) {
         self.take_heard(None);
         let answers = std::mem::take(&mut self.unheard().answers);

@@ -4,7 +4,7 @@ use super::event;
 use simflip::seen::{GivenAnswers, Seen};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// An index behind a lock.
+/// An index behind a lock: many threads ask it at a time, or one writes.
 pub(super) struct LockedIndex(RwLock<Seen>);
 
 impl LockedIndex {
@@ -13,15 +13,18 @@ impl LockedIndex {
         Self(RwLock::new(seen))
     }
 
+    /// Locks the index to ask it.
     pub(super) fn reading(&self) -> RwLockReadGuard<'_, Seen> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Locks the index to write.
     pub(super) fn writing(&self) -> RwLockWriteGuard<'_, Seen> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what became of some answers: their reader has heard them, or may not have.
+    /// Notes what became of some answers: their reader has heard them if `heard` is true, or else they are in doubt. An
+    /// error is reported as an event.
     pub(super) fn became_of(&self, reader: u64, heard: bool, answers: GivenAnswers) {
         if heard {
             self.writing().heard(reader, answers);

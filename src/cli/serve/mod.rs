@@ -1,4 +1,5 @@
-//! `simflip serve`
+//! `simflip serve`: an HTTP service around indexes of seen pages. This file takes connections, and ends in order;
+//! [`service`] answers their requests.
 
 mod connections;
 mod locked;
@@ -100,7 +101,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Time that a connection has for the head of a request, from its beginning or from the last answer.
 const IDLE: Duration = Duration::from_secs(75);
 
-/// Time in which the other end of a connection that was closed says that it could not take the last answer.
+/// Time to wait, after a connection was closed, for the other end to report that it could not take the last answer.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// Bytes that the head of a request may have.
@@ -214,7 +215,7 @@ async fn accept(listener: TcpListener, service: Arc<Service>, mut stopping: watc
     while connections.join_next().await.is_some() {}
 }
 
-/// Serves a connection until it ends, and tells what became of its answers.
+/// Serves a connection until it ends, and reports to the indexes what became of its answers.
 async fn serve(
     stream: TcpStream,
     admitted: Admitted,
@@ -352,7 +353,7 @@ static TO_WRITE: LazyLock<Events> = LazyLock::new(|| {
     Events { lines, waiting: AtomicU64::new(0), dropped: AtomicU64::new(0) }
 });
 
-/// Tells an event on standard error, unless too many wait for it already.
+/// Writes an event on standard error, as a JSON object with these facts, unless too many wait for it already.
 fn event(what: &str, facts: &[(&str, &str)]) {
     let mut line = serde_json::Map::new();
     line.insert("time".to_owned(), written(millis(SystemTime::now())).into());
@@ -379,7 +380,7 @@ fn write_events() {
     }
 }
 
-/// Tells as an event why the service ends.
+/// Writes an event that says why the service ends, and waits for it, for a second at most.
 pub(super) fn report_failure(error: &str) {
     event("failed", &[("error", error)]);
     write_events();

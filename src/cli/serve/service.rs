@@ -1,4 +1,4 @@
-//! The service: requests in, answers out, each index behind a lock.
+//! The service: requests in, answers out. Each index is behind a lock; with --collections there are many, by name.
 
 use super::super::index::{IndexArgs, JsonAnswer, Opened, millis, request};
 use super::connections::{Connection, Connections, Held};
@@ -34,17 +34,21 @@ use tokio::task::AbortHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
+/// The bounds of the service, as its arguments state them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
+    /// The number of requests, or parts of streams, that are worked on at a time.
     pub(super) threads: usize,
+    /// The longest time for a request or a part of a stream.
     pub(super) deadline: Duration,
-    /// Bytes of a JSON object.
+    /// The most bytes of a JSON object.
     pub(super) longest_document: usize,
-    /// Bytes of a stream of them.
+    /// The most bytes of a stream of objects.
     pub(super) longest_request: u64,
-    /// Connections, and bytes of bodies beyond what each of them has.
+    /// The most open connections, and the bytes of bodies beyond what each of them has.
     pub(super) connections: usize,
     pub(super) bodies: usize,
+    /// Pages last seen longer ago than this are stale; `None` if no page is.
     pub(super) fresh: Option<Duration>,
 }
 
@@ -55,7 +59,7 @@ const BATCH: usize = 128;
 /// Bytes of a stream that are worked on together, about.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Bytes of a request that is worked on where it was received: some dozen microseconds' work.
+/// The most bytes of a request that is worked on by the thread that received it: some dozen microseconds' work.
 const SHORT: usize = 4 << 10;
 
 /// Requests and parts of streams that may wait for a thread; more are turned away.
@@ -67,6 +71,7 @@ const TURN: usize = 32;
 /// Upper ends of the classes of durations, in seconds.
 const CLASSES: [f64; 12] = [1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
+/// The work that a request asks for, by its path ([`ACTIONS`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Check,
@@ -76,18 +81,21 @@ enum Action {
     Sketch,
 }
 
+/// The running service: its indexes, its connections and its tasks.
 pub(super) struct Service {
-    /// The one index has no name.
+    /// The indexes by name. Without --collections the one index has an empty name.
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
     /// Held while a collection is made.
     making: Mutex<()>,
     /// The arguments that open an index or make it.
     indexes: IndexArgs,
-    /// True if its folder is one of collections.
+    /// True if the folder of the arguments holds collections.
     many: bool,
     limits: Limits,
+    /// The digest of the token that requests must bear; `None` if they need none.
     token: Option<u128>,
     work: Semaphore,
+    /// The number of requests that wait for a thread, and of those turned away.
     waiting: AtomicU64,
     refused: AtomicU64,
     stopping: AtomicBool,
@@ -97,11 +105,11 @@ pub(super) struct Service {
     /// Brings logs to the disk.
     syncing: std::sync::mpsc::Sender<Waits>,
     disk: JoinHandle<()>,
-    /// The task that keeps house.
+    /// The task that makes snapshots and removes expired pages, once it has been started.
     pub(super) keeping: OnceLock<AbortHandle>,
 }
 
-/// An index, and what is known of its use.
+/// An index with its lock, its sketchers and the counts of its use.
 pub(super) struct Collection {
     index: Arc<LockedIndex>,
     settings: Settings,
@@ -121,6 +129,7 @@ struct Waits {
     sender: oneshot::Sender<Result<(), String>>,
 }
 
+/// The outcome of work on some objects.
 #[derive(Default)]
 struct Answered {
     lines: Vec<u8>,
@@ -157,7 +166,8 @@ struct Counts {
 }
 
 impl Service {
-    /// Opens the index, or all collections of its folder.
+    /// Opens the index that `indexes` names or, if `many` is true, all collections of that folder. Requests must bear
+    /// the token of this digest, if there is one.
     pub(super) fn open(
         indexes: IndexArgs,
         many: bool,
@@ -204,6 +214,7 @@ impl Service {
         })
     }
 
+    /// All collections, by name.
     pub(super) fn all(&self) -> Vec<(String, Arc<Collection>)> {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         collections.iter().map(|(name, collection)| (name.clone(), Arc::clone(collection))).collect()
@@ -213,7 +224,7 @@ impl Service {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
     }
 
-    /// Makes a collection unless it is there; says whether it was made.
+    /// Makes a collection unless it is there; true if it was made.
     fn make(&self, name: &str) -> anyhow::Result<bool> {
         // Held while it is made, so that it is made once; requests find others meanwhile.
         let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,17 +243,18 @@ impl Service {
         Ok(true)
     }
 
+    /// The number of pages that all indexes store.
     pub(super) fn pages(&self) -> usize {
         self.all().iter().map(|(_, collection)| collection.index.reading().len()).sum()
     }
 
-    /// The tasks that the service cannot do without, and whether each runs.
+    /// The tasks that the service cannot do without, each with true if it runs.
     fn tasks(&self) -> [(&'static str, bool); 2] {
         let keeps_house = self.keeping.get().is_some_and(|keeping| !keeping.is_finished());
         [("disk", !self.disk.is_finished()), ("housekeeping", keeps_house)]
     }
 
-    /// Takes no more streams on.
+    /// Notes that the service is ending. Answers that are not heard then are in doubt when the index is closed.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Relaxed);
     }
@@ -274,7 +286,7 @@ impl Service {
     }
 }
 
-/// Brings logs to the disk, once for all answers that wait meanwhile.
+/// The work of the disk thread: brings logs to the disk, once for all answers that wait meanwhile.
 fn sync(waits: &std::sync::mpsc::Receiver<Waits>) {
     while let Ok(first) = waits.recv() {
         let mut together = vec![first];
@@ -353,13 +365,13 @@ impl Collection {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes what was last seen before a time.
+    /// Removes pages last seen before a time, in milliseconds since 1970, and gives their number.
     pub(super) fn expire(&self, before: u64) -> simflip::Result<usize> {
         self.index.writing().remove(&HashSet::new(), before)
     }
 
-    /// Makes a snapshot if the log is long, or if what was removed is to leave the files. Questions are answered and
-    /// pages stored meanwhile.
+    /// Makes a snapshot if the log is long or, with `traces`, if the files hold what was removed. Questions are
+    /// answered and pages stored meanwhile. True if a snapshot was made.
     pub(super) fn shorten(&self, traces: bool) -> simflip::Result<bool> {
         let _one = self.one_snapshot();
         let new_log = {
@@ -616,11 +628,16 @@ fn question<'a>(
     Some((Request { name, id: page.request.as_deref(), ..about }, sketch))
 }
 
+/// The reason for which a request, or the rest of a stream, has no answers of an index.
 pub(super) enum NoAnswer {
+    /// Too many requests wait, or no room for the body came free.
     Busy,
+    /// The deadline is over, or no more of the body came in time.
     Late,
+    /// A task or thread of the service failed.
     Failed,
     TooLong,
+    /// The body broke off.
     Cut,
 }
 
@@ -713,6 +730,7 @@ impl Counts {
     }
 }
 
+/// The paths of the service with their work, behind the token if there is one; /healthz needs none.
 pub(super) fn routes(service: Arc<Service>) -> Router {
     let mut guarded = Router::new().route("/metrics", get(metrics));
     let of = if service.many { "/{collection}" } else { "" };
@@ -869,7 +887,7 @@ async fn one(
     Ok((status, [(header::CONTENT_TYPE, "application/json")], lines).into_response())
 }
 
-/// Answers pages line by line. A client that reads no answers is read no further.
+/// Answers the objects of a stream in order. If the client does not read answers, no more of its body is read.
 fn many(
     action: Action,
     service: Arc<Service>,

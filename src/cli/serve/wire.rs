@@ -1,4 +1,4 @@
-//! The bodies of requests and answers: pages, and sketches.
+//! The JSON of requests and answers: pages, and sketches.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,7 +9,8 @@ use simflip::simhash::quantised::QuantisedWeights;
 use simflip::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use std::borrow::Cow;
 
-/// A page, or its name where that is enough.
+/// An object of a request: a page with its text or its sketch, or the name alone where that is enough. `request` is
+/// the name of the request.
 #[derive(Debug, Deserialize)]
 pub(super) struct WirePage<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
@@ -32,7 +33,7 @@ fn text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str
     Ok(Option::<Text<'a>>::deserialize(from)?.map(|Text(text)| text))
 }
 
-/// A number is the name that was written, whatever its size.
+/// An id: a string, or the digits of a number as they were written, whatever its size.
 fn id<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
     let Some(raw) = Option::<&'de RawValue>::deserialize(from)?.map(RawValue::get) else { return Ok(None) };
     match raw.as_bytes() {
@@ -43,6 +44,7 @@ fn id<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>
 }
 
 impl WirePage<'_> {
+    /// The name of the page: its URL, or else its id.
     pub(super) fn name(&self) -> Option<&str> {
         self.url.as_deref().or(self.id.as_deref())
     }
@@ -89,7 +91,7 @@ fn number<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     (all < 16).then_some(number)
 }
 
-/// Reads so many numbers, which bytes make `of`.
+/// Reads `count` numbers, each made by `of` from its bytes; `None` if the text has other digits or another length.
 fn numbers<const N: usize, T>(text: &str, count: usize, of: impl Fn([u8; N]) -> T) -> Option<Vec<T>> {
     if text.len() != 2 * N * count {
         return None;
@@ -113,7 +115,7 @@ const VALUES: [u8; 256] = {
 };
 
 impl WireSketch<'_> {
-    /// The form of a sketch.
+    /// The JSON form of a sketch.
     pub(super) fn of(sketch: &Sketch) -> WireSketch<'static> {
         let Facts { digest, features, .. } = sketch.facts;
         let (hash, bits, keys, weights) = match &sketch.value {
@@ -138,7 +140,7 @@ impl WireSketch<'_> {
         }
     }
 
-    /// The sketch; none if it is not one of this kind and length.
+    /// The sketch; `None` if it is not one of the kind and length that `sketches` says.
     pub(super) fn sketch(&self, sketches: Sketches) -> Option<Sketch> {
         let hash = u64::from_be_bytes(number(self.hash.as_bytes())?);
         let digest = u128::from_be_bytes(number(self.digest.as_bytes())?);
