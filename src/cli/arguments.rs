@@ -1,4 +1,5 @@
-//! Arguments that several commands share, and their one way into the library's settings.
+//! Arguments that several commands share, and their one way into the library's settings. A struct of arguments is
+//! flattened into that of each command which has them. The comments of its fields are the texts of `--help`.
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -19,7 +20,7 @@ use simflip::weight::Weighting;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The input.
+/// The input files, and the options by which they are read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET, JSONL, CSV, Parquet, Arrow or WARC: files, folders, patterns, or - (stdin)
@@ -33,7 +34,7 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// The names of fields and columns, and the longest document that is read.
+/// The options by which documents are read: names of fields and columns, the longest document, rules for odd input.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {
     /// Field with the text; a.b is nested, a,b joins two [default: text]
@@ -62,16 +63,18 @@ pub(crate) struct FieldArgs {
 }
 
 impl FieldArgs {
+    /// The bytes of the longest document that is read; `None` if the option was not given.
     pub(crate) fn longest_document(&self) -> Option<usize> {
         self.longest_document.map(|megabytes| megabytes as usize * 1_000_000)
     }
 
+    /// The rules for odd input.
     pub(crate) fn rules(&self) -> ReadRules {
         let usual = ReadRules::default();
         ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
     }
 
-    /// Gives these names, and for each that was not given the one of an earlier run, if there was one.
+    /// These options; for each that was not given, the one of an earlier run, if there was such a run.
     pub(crate) fn or(self, earlier: Option<Self>) -> Self {
         let Some(earlier) = earlier else { return self };
         Self {
@@ -84,7 +87,7 @@ impl FieldArgs {
         }
     }
 
-    /// Gives these names, with another text field unless one was given.
+    /// These options, with this text field unless one was given.
     pub(crate) fn or_text_field(self, text_field: Option<String>) -> Self {
         Self { text_field: self.text_field.or(text_field), ..self }
     }
@@ -108,7 +111,7 @@ impl FieldArgs {
         ReadOptions::new(self.fields(), self.longest_document(), self.rules())
     }
 
-    /// Which of them were given, for a command that may read no documents.
+    /// The options, each with whether it was given, by which a command that reads no documents [`refuse`]s them.
     pub(crate) fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("text-field", self.text_field.is_some()),
@@ -124,6 +127,7 @@ impl FieldArgs {
 /// The most threads that are started: more than any machine has cores, and few enough to start at once.
 const MOST_THREADS: u64 = 1024;
 
+/// The parser of a number of threads, 0 to [`MOST_THREADS`].
 pub(crate) fn threads() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(0..=MOST_THREADS)
 }
@@ -140,7 +144,7 @@ pub(crate) struct WorkArgs {
     pub quiet: bool,
 }
 
-/// Parses bytes of memory, such as `4GiB`, `512MiB`, `8GB` or a plain number.
+/// Parses a number of bytes, such as `4GiB`, `8GB` or a plain number; `K` to `T` mean the same as `KiB` to `TiB`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[digits..].trim() {
@@ -167,10 +171,10 @@ pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, Stri
     })
 }
 
-/// Values of the library's: each with its name on the command line and what the help says of it.
+/// Values of the library's: each with its name on the command line and the text of the help on it.
 pub(crate) type NamedValues<T> = [(&'static str, &'static str, T)];
 
-/// Parses one of such values.
+/// The parser of an option that takes one of these values by its name.
 pub(crate) fn named<T>(values: &'static NamedValues<T>) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,
@@ -185,15 +189,15 @@ where
     })
 }
 
-/// The spelling of a name that the command line alone has.
+/// The spelling of a value on the command line.
 pub(crate) fn name_of(name: &impl ValueEnum) -> String {
     name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Refuses the first of `options` that was given: it would be taken in silence and change nothing.
+/// Refuses the first of `options`, names without their dashes, that was given: it would change nothing.
 ///
 /// # Errors
-/// Naming the option, `with` what it has no effect, `why`, and what to do.
+/// Names the option, the arguments `with` which it has no effect, and `why`, which ends with what to do.
 pub(crate) fn refuse(options: &[(&str, bool)], with: &str, why: &str) -> anyhow::Result<()> {
     match options.iter().find(|(_, given)| *given) {
         Some((name, _)) => anyhow::bail!("--{name} has no effect {with}: {why}"),
@@ -244,6 +248,7 @@ pub(crate) struct BoilerplateArgs {
 }
 
 impl BoilerplateArgs {
+    /// The lines that are left out of documents by these options.
     pub(super) fn ignored(&self) -> Ignored {
         match (&self.boilerplate, &self.boilerplate_by) {
             (Some(path), _) => Ignored::OfFile(path.clone()),
@@ -274,6 +279,7 @@ pub(crate) struct FeatureArgs {
 }
 
 impl FeatureArgs {
+    /// The kind of features; the library's default if none was given.
     pub(crate) fn features(&self) -> FeatureKind {
         self.features.unwrap_or(Settings::default().features)
     }
@@ -283,11 +289,12 @@ impl FeatureArgs {
         self.feature_hash.unwrap_or(usual)
     }
 
+    /// The weights of features, binary if none were given.
     pub(crate) fn weighting(&self) -> Weighting {
         self.weighting.unwrap_or(Weighting::Binary)
     }
 
-    /// Which of them were given, for a command that may have nothing to make features of.
+    /// The options, each with whether it was given, by which a command that makes no features [`refuse`]s them.
     pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
         [
             ("features", self.features.is_some()),
@@ -297,7 +304,7 @@ impl FeatureArgs {
         ]
     }
 
-    /// Checks them against each other.
+    /// Checks these options against each other.
     ///
     /// # Errors
     /// For frequencies that no weight depends on.
@@ -377,7 +384,7 @@ pub(crate) struct SearchArgs {
 }
 
 impl SearchArgs {
-    /// The name of the search for messages.
+    /// The method, and its search if it has a choice, in the words of messages: `with --method psm`.
     pub(crate) fn said(&self, method: MethodName) -> String {
         match (method, self.search.unwrap_or(SearchName::Auto)) {
             (MethodName::Simhash, search) => {
@@ -418,7 +425,8 @@ pub(crate) struct GroupArgs {
     quota: QuotaArgs,
 }
 
-/// Parses in how many files kept documents are written. A number without a unit may be meant as one of files.
+/// Parses the option that says how many files kept documents are written to: `one`, `each`, or the size of a file. A
+/// size without a unit is refused, as it may be meant as a number of files.
 pub(crate) fn kept_files(text: &str) -> Result<KeptFiles, String> {
     let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());
     match text {
@@ -444,26 +452,29 @@ pub(crate) struct QuotaArgs {
 }
 
 impl QuotaArgs {
+    /// The library's form of these options.
     pub(crate) fn quota(&self) -> Quota {
         Quota { count: self.keep_count, each: self.keep_each }
     }
 }
 
-/// The arguments of a command that looks for near-duplicates, as far as it has them.
+/// The arguments of a command that looks for near-duplicates; `None` for those that the command does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     pub search: &'a SearchArgs,
     pub features: &'a FeatureArgs,
     pub check: Option<&'a CheckArgs>,
     pub groups: Option<&'a GroupArgs>,
-    /// Set if psm, dial and bphs search the hashes of [`Settings::paper`], where nothing else is asked for.
+    /// True if psm, dial and bphs search the hashes of [`Settings::paper`], where no argument says otherwise.
     pub as_published: bool,
+    /// True if every confirmed pair is listed ([`Settings::all_pairs`]).
     pub all_pairs: bool,
+    /// True if --save-frequencies was given, which --frequencies contradicts.
     pub saves_frequencies: bool,
 }
 
 impl<'a> Given<'a> {
-    /// The arguments that all of these commands have.
+    /// The arguments that all of these commands have, without the others.
     pub(crate) fn new(search: &'a SearchArgs, features: &'a FeatureArgs) -> Self {
         Self {
             search,
@@ -477,15 +488,15 @@ impl<'a> Given<'a> {
     }
 
     /// The library's settings for one method: the only place where arguments become settings. `said` is how
-    /// the command line names what is asked for.
+    /// messages name the method, such as `with --method psm`.
     ///
     /// # Errors
-    /// If an argument is given that would change nothing beside the others: its giver would be misled.
+    /// If an argument was given that would change nothing beside the others, or that contradicts another.
     pub(crate) fn settings(&self, method: MethodName, said: &str) -> anyhow::Result<Settings> {
         Ok(self.settings_of_all(&[method], said)?.remove(0))
     }
 
-    /// The settings of several methods that share these arguments. An argument must have an effect
+    /// The settings of several methods that share these arguments, in their order. An argument must have an effect
     /// on one of them at least.
     ///
     /// # Errors
@@ -513,7 +524,7 @@ impl<'a> Given<'a> {
         methods.iter().zip(generators).map(|(&method, generator)| self.of(method, generator, alone)).collect()
     }
 
-    /// True if one bit of each MinHash position is asked for, `alone` if no other method shares the arguments.
+    /// True if one bit of each MinHash value is asked for. `alone` is true if no other method shares the arguments.
     fn one_bit(&self, method: MethodName, alone: bool) -> bool {
         alone && method == MethodName::Minhash && self.search.sketch_bytes.is_some()
     }
@@ -587,7 +598,7 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// True of a method that searches the hashes of [`Settings::paper`], where nothing else is asked for.
+    /// True if the method searches the hashes of [`Settings::paper`].
     fn is_published(&self, method: MethodName) -> bool {
         self.as_published && method.search().is_some()
     }
@@ -708,7 +719,7 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// The settings of a method with its generator; `alone` tells whether no other method shares the arguments.
+    /// The settings of a method with its generator. `alone` is true if no other method shares the arguments.
     ///
     /// # Errors
     /// If no bands reach the recall that is asked for.
@@ -823,6 +834,7 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
     both.ok_or_else(|| "expected bands and rows, such as 16x8".to_owned())
 }
 
+/// The values of --method: the sketches that documents get. `Psm`, `Dial` and `Bphs` are SimHash with that search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
     /// MinHash bands generate candidates, a sketch of 128 bytes verifies them, and a sample estimates the recall
@@ -841,7 +853,7 @@ pub(crate) enum MethodName {
 }
 
 impl MethodName {
-    /// The search that a method is short for, of SimHashes.
+    /// The search over SimHashes that the method's name includes; `None` for a name that includes none.
     pub(crate) fn search(self) -> Option<SearchName> {
         match self {
             Self::Psm => Some(SearchName::Psm),
@@ -852,6 +864,7 @@ impl MethodName {
     }
 }
 
+/// The values of --search: the ways to find candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SearchName {
     /// both: keys. simhash: join up to distance 10, dial beyond

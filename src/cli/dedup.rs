@@ -120,6 +120,7 @@ pub(crate) struct DedupArgs {
     save_boilerplate: Option<PathBuf>,
 }
 
+/// The values of --write: outputs of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum WriteName {
     /// pairs.csv and clusters.csv alone
@@ -146,6 +147,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl DedupArgs {
+    /// The options by which documents are read.
     pub(super) fn names(self) -> FieldArgs {
         self.input.names
     }
@@ -159,6 +161,8 @@ impl DedupArgs {
         Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
+    /// The job that the arguments describe. Arguments that contradict each other, or change nothing, are an error.
+    /// `command_line` is noted in the report.
     pub(super) fn job(&self, command_line: Vec<String>) -> anyhow::Result<Job> {
         let given = Given {
             check: Some(&self.check),
@@ -202,7 +206,7 @@ impl DedupArgs {
     }
 }
 
-/// The outputs that these values of `--write` name.
+/// The outputs that these values of --write name. `None` beside others is an error.
 pub(super) fn writes(names: &[WriteName]) -> anyhow::Result<Writes> {
     let is_asked = |name| names.contains(&name);
     anyhow::ensure!(
@@ -219,12 +223,12 @@ pub(super) fn writes(names: &[WriteName]) -> anyhow::Result<Writes> {
     })
 }
 
-/// The arguments of an earlier run.
+/// The arguments that a run takes from an earlier one with --settings, or else has itself.
 struct Repeated {
     settings: Settings,
     frequencies: Option<PathBuf>,
     ignored: Ignored,
-    /// The reading options as its command said; none where it was no command.
+    /// The reading options of the earlier run's command line; `None` if it has none that can be parsed.
     names: Option<FieldArgs>,
     text_field: Option<String>,
 }
@@ -259,15 +263,15 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
     Ok(Repeated { settings, frequencies, ignored, names, text_field: corpus.text_field })
 }
 
-/// The time, as reports have it.
+/// The present time as reports have it, such as `2026-11-01T12:00:00Z`.
 pub(super) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// The job that the arguments describe.
+/// The job with these inputs, settings and options of a run. All else is as a job has it by default.
 ///
 /// # Errors
-/// For an input that is a pattern, and none that is sound.
+/// For an input that is taken for a pattern, and is not a valid one.
 pub(super) fn job(
     input: &InputArgs,
     run: &RunArgs,

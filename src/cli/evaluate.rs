@@ -85,6 +85,7 @@ impl EvaluateArgs {
         }
     }
 
+    /// Reads the result and its truth or judgements, and gives the scores.
     pub(super) fn scores(self) -> anyhow::Result<ResultScores> {
         let usual = TruthParams::default();
         let min_label = self.min_label.unwrap_or(usual.min_label);
@@ -161,12 +162,12 @@ impl EvaluateArgs {
     }
 }
 
-/// Scores of a result.
+/// The scores of a result.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum ResultScores {
-    /// By judgements of some of its pairs.
+    /// The precision, estimated from judgements of some of its pairs.
     Judged(PrecisionEstimate),
-    /// By a truth.
+    /// The scores against a truth.
     Held(Box<Evaluation>),
 }

@@ -82,7 +82,7 @@ impl ExplainArgs {
     }
 }
 
-/// The settings of each method that speaks of a pair.
+/// The settings of each method by which a pair is explained. An argument without an effect on any is an error.
 pub(super) fn methods(
     search: &SearchArgs,
     check: &CheckArgs,

@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Parses the age from which on pages expire.
+/// Parses the age from which on pages expire, such as `30d`.
 ///
 /// # Errors
-/// For what is no time, and for less than a millisecond: every page is older.
+/// For text that is no length of time, and for less than a millisecond: every page is older.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     const ALL: &str = "this would remove every page. To empty an index, remove its folder; give 1s for all that is older \
                        than a second";
@@ -28,7 +28,7 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     if age.as_millis() == 0 { Err(ALL.to_owned()) } else { Ok(age) }
 }
 
-/// Which index, and for a new one how its pages are compared.
+/// The arguments that name an index of seen pages, and for a new one the settings by which pages are compared.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IndexArgs {
     /// Folder of the index; made if it does not exist
@@ -82,37 +82,39 @@ fn parsed_recall(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected a share above 0 and at most 1".to_owned())
 }
 
-/// An open index of seen pages.
+/// An index of seen pages that was opened by [options](super::options::of_seen).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Opened {
-    /// The index; what there is to say of how it was opened is in its notes.
+    /// The index. Its [notes](Seen::notes) say how it was opened.
     pub seen: Seen,
-    /// The document frequencies that its sketches are weighed by; empty ones if it has none.
+    /// The document frequencies by which features of its sketches are weighted; empty ones if it has none.
     pub frequencies: Arc<Frequencies>,
-    /// Documents last seen longer ago than this are stale.
+    /// Pages last seen longer ago than this are stale; `None` if no page is.
     pub fresh: Option<Duration>,
 }
 
 impl Opened {
+    /// A new sketcher for pages of the index.
     pub(crate) fn sketcher(&self) -> simflip::Result<Sketcher> {
         Ok(Sketcher::new(&self.seen.params().settings, Some(Arc::clone(&self.frequencies)))?)
     }
 }
 
 impl IndexArgs {
-    /// Refuses what has no meaning or no effect, before anything is read.
+    /// Refuses arguments that have no meaning or no effect, before anything is read.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.features.check()?;
         self.settings_of_new().map(|_| ())
     }
 
+    /// These arguments for the index of this name in the folder that they name.
     #[cfg(feature = "serve")]
     pub(crate) fn within(&self, name: &str) -> Self {
         Self { index: self.index.join(name), ..self.clone() }
     }
 
-    /// Opens the index, and tells on standard error what there is to say of it.
+    /// Opens the index as [`open_silently`](Self::open_silently) does, and writes its notes on standard error.
     pub(crate) fn open(&self, reads: bool) -> anyhow::Result<Opened> {
         let opened = self.open_silently(reads)?;
         for note in opened.seen.notes() {
@@ -121,7 +123,8 @@ impl IndexArgs {
         Ok(opened)
     }
 
-    /// Opens the index; its notes say what there is to say of it.
+    /// Opens the index: to ask alone if `reads` is true, else to write, and makes it if there is none. An index that
+    /// was made with other settings than those given is an error.
     pub(crate) fn open_silently(&self, reads: bool) -> anyhow::Result<Opened> {
         self.check()?;
         let settings = self.settings_of_new()?;
@@ -183,7 +186,7 @@ impl IndexArgs {
         Ok(settings)
     }
 
-    /// Refuses options that an index does not have.
+    /// Refuses options that were given (`new`) and differ from the settings that the index has (`made`).
     fn fits(&self, new: &SeenParams, made: &SeenParams) -> anyhow::Result<()> {
         let fixed = |what: &str, differs: bool, made: String| -> anyhow::Result<()> {
             let index = printable(&self.index.display().to_string()).into_owned();
@@ -238,49 +241,60 @@ impl IndexArgs {
     }
 }
 
-/// A request about a page that is seen at a time, and stale if it was last seen so much longer ago.
+/// A request, without names, about a page that is seen at a time in milliseconds since 1970. Stored pages last seen
+/// more than `fresh` before that are stale; without it none is.
 pub(crate) fn request(seen: u64, fresh: Option<Duration>) -> Request<'static> {
     let fresh_from = fresh.map_or(0, |fresh| seen.saturating_sub(millis_of(fresh)));
     Request { seen, fresh_from, ..Request::default() }
 }
 
+/// The milliseconds from 1970 to a time; 0 for an earlier one.
 pub(crate) fn millis(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, millis_of)
 }
 
+/// The milliseconds of a duration.
 pub(crate) fn millis_of(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A time as people write it (RFC 3339).
+/// The text of a time in milliseconds since 1970 (RFC 3339, to the millisecond).
 pub(crate) fn written(millis: u64) -> String {
     // Years beyond 9999 have no such form.
     let time = UNIX_EPOCH + Duration::from_millis(millis.min(253_402_300_799_000));
     humantime::format_rfc3339_millis(time).to_string()
 }
 
+/// An answer as a line of JSON: a [`Reply`] with the names that the request had. Fields of the earlier page are `None`
+/// for a new page.
 #[derive(Serialize)]
 pub(crate) struct JsonAnswer<'a> {
+    /// The name of the page that was asked about.
     pub page: &'a str,
+    /// The name of the [`AnswerKind`].
     pub answer: &'static str,
+    /// Bits in which the SimHash of the earlier page differs.
     pub distance: Option<u32>,
+    /// The name of the earlier page.
     pub earlier: Option<&'a str>,
     pub similarity: Option<f32>,
+    /// When the earlier page was last seen (RFC 3339).
     pub last_seen: Option<String>,
-    /// Stored pages that are near.
+    /// The number of stored pages that are near.
     pub near_pages: u32,
-    /// True if there may be more.
+    /// True if more pages than `near_pages` may be near.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     /// The name of the request, as it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<&'a str>,
-    /// The answer is one that was given, or may have been given, before.
+    /// True if the answer was given, or may have been given, before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
 
 impl<'a> JsonAnswer<'a> {
+    /// The line for an answer about the page of this name, to the request of this name if it has one.
     pub(crate) fn new(page: &'a str, request: Option<&'a str>, reply: &'a Reply) -> Self {
         let found = reply.kind != AnswerKind::New;
         // Four decimals, as everywhere.
@@ -300,15 +314,17 @@ impl<'a> JsonAnswer<'a> {
     }
 }
 
+/// The form of lines of answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
-    /// JSON instead of CSV.
+    /// True for JSON, false for a table in CSV.
     pub json: bool,
-    /// A table in a file names pages as they are; a terminal would obey what a name says.
+    /// True if a table goes to a terminal, which would obey orders in the names of pages: they are escaped then.
     pub terminal: bool,
 }
 
 impl Form {
+    /// Appends to `lines` the line of an answer.
     pub(crate) fn answer(
         self,
         lines: &mut Vec<u8>,
@@ -327,7 +343,7 @@ impl Form {
         self.row(lines, page, answer.answer, found.map(Option::unwrap_or_default), &near)
     }
 
-    /// Appends the line of something that is no page.
+    /// Appends the line of an input that is no page, which `page` names.
     pub(crate) fn error(self, lines: &mut Vec<u8>, page: &str, error: &str) -> anyhow::Result<()> {
         if self.json {
             let error = serde_json::json!({ "page": page, "answer": "error", "error": error });
@@ -344,7 +360,7 @@ impl Form {
         }
     }
 
-    /// Appends a row of the table, with what there is to say of a page that was found.
+    /// Appends a row of the table. `found` has the cells of the earlier page, in the order of columns.
     fn row(
         self,
         lines: &mut Vec<u8>,

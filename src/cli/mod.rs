@@ -1,6 +1,7 @@
-//! The command line: one file for each subcommand, with its arguments and what it does.
-//! Only here is clap known. [`run`] is the whole program; a binding of another language takes its settings and
-//! jobs from [`options`], so that its keywords are the command line's.
+//! The command line: one file for each subcommand, with a struct of its arguments, whose `run` does the work.
+//! Only here is clap known: it parses the arguments, and makes the help of the comments of these structs. [`run`] is
+//! the whole program; a binding of another language takes its settings and jobs from [`options`], so that its keywords
+//! are the command line's.
 //!
 //! Exit codes: 0 done; 1 done, but corrupt input was skipped; 2 failed. A signal that ends the program ends it
 //! as it does any other, once what was begun is taken away.
@@ -107,7 +108,7 @@ impl Command {
         true
     }
 
-    /// The message of a signal that ends a run which can be resumed.
+    /// The message when a signal ends the command; `None` if there is nothing to say of how to resume it.
     fn farewell(&self) -> Option<&'static str> {
         match self {
             Self::Sketch(_) | Self::Join(_) | Self::Cluster(_) | Self::Apply(_) => {
@@ -119,7 +120,8 @@ impl Command {
     }
 }
 
-/// The arguments of `simflip dedup` in a command line, if it is one of this program.
+/// The arguments of `simflip dedup` in a command line, the program's name first; `None` for another command, or for
+/// arguments that this program does not know.
 fn dedup_of(command_line: &[String]) -> Option<dedup::DedupArgs> {
     match Cli::try_parse_from(command_line).ok()?.command {
         Command::Dedup(args) => Some(args),
@@ -127,7 +129,8 @@ fn dedup_of(command_line: &[String]) -> Option<dedup::DedupArgs> {
     }
 }
 
-/// The arguments of `simflip dedup` behind a result: of its own command line, or of the one that it was made from.
+/// The arguments of `simflip dedup` behind a result, by the result's command line: its own, or for `rethreshold` those
+/// of the result that it took.
 fn dedup_behind(command_line: &[String]) -> Option<dedup::DedupArgs> {
     match Cli::try_parse_from(command_line).ok()?.command {
         Command::Dedup(args) => Some(args),
@@ -136,14 +139,16 @@ fn dedup_behind(command_line: &[String]) -> Option<dedup::DedupArgs> {
     }
 }
 
+/// The outcome of a command that has done its work.
 enum Done {
+    /// All input was read: exit code 0.
     Well,
-    /// Corrupt input was skipped.
+    /// Corrupt input was skipped: exit code 1.
     WithCorruption,
 }
 
 /// Runs the program and gives its exit code: 0, 1 or 2, see above. `arguments` begin with the name of the program.
-/// Arguments that are no command line, and `--help`, end the process, as they end the program.
+/// `--help`, and arguments that are no command line, end the process instead.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -225,7 +230,7 @@ fn refused_kernel(choice: &simflip_core::KernelChoice) -> Option<String> {
     Some(format!("{variable}={refused}: expected one of this processor's kernels, {available}"))
 }
 
-/// The command that was typed, and the options that it knows.
+/// The command that was typed, and the names of its options, without their dashes.
 fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
     let command = in_groups(Cli::command());
     let mut matches =
@@ -316,22 +321,23 @@ fn manual() -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
+/// Writes bytes on standard output.
 fn print(bytes: &[u8]) -> anyhow::Result<Done> {
     terminal::print(bytes)?;
     Ok(Done::Well)
 }
 
-/// Tells something on standard error, in the program's name.
+/// Writes a line on standard error, with the program's name before it.
 fn note(text: &str) {
     terminal::note(format_args!("simflip: {text}"));
 }
 
-/// Tells a person something on standard output.
+/// Writes text on standard output, without what would give a terminal orders.
 fn print_text(text: &str) -> anyhow::Result<Done> {
     print(harmless(text).as_bytes())
 }
 
-/// Gives a program something on standard output, which may be a terminal all the same.
+/// Writes a value as JSON on standard output, without what would give a terminal orders.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<Done> {
     print((printable_json(&serde_json::to_string_pretty(value)?).into_owned() + "\n").as_bytes())
 }
@@ -341,8 +347,8 @@ fn harmless(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// An error with its causes, save those that the one before has error_text already. A parameter of the library's
-/// that is one of the command's `options` is named as it is typed.
+/// The text of an error with its causes, save causes that the text before ends with. A parameter of the library's
+/// that is one of the command's `options` is named as it is typed, with dashes.
 fn error_text(error: &anyhow::Error, options: &[String]) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -1,5 +1,5 @@
-//! Options as keywords, for a program that has no command line: the same names, the same defaults, and the same
-//! messages.
+//! Options as keywords, for a program that has no command line, such as the Python package: the same names, the same
+//! defaults, and the same messages. Options are given as they are typed, such as `--similarity=0.7`.
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
 use super::dedup::{self, DedupArgs};
@@ -20,12 +20,12 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Why something was refused or failed, in the command line's words.
+/// The error of something that was refused or failed, in the command line's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The words, without the program's name before them.
+    /// The message, without the program's name before it.
     pub text: String,
-    /// The kind of an error of the operating system.
+    /// The kind of the operating system's error that caused it; `None` if none did.
     pub io: Option<io::ErrorKind>,
 }
 
@@ -56,12 +56,13 @@ impl Refused {
     }
 }
 
-/// An error of the library's, in the words of the command line, which has parameters for options.
+/// An error of the library's in the words of the command line: a parameter that is an option of `simflip dedup` is
+/// named as it is typed.
 pub fn refused(error: simflip::Error) -> Refused {
     refused_by::<DedupArgs>(error.into())
 }
 
-/// The arguments for texts in memory.
+/// The arguments of a run over texts in memory ([`of_texts`]).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OfTexts {
@@ -69,7 +70,7 @@ pub struct OfTexts {
     pub settings: Settings,
     /// A file of document frequencies to use instead of the texts' own.
     pub frequencies: Option<PathBuf>,
-    /// Threads; 0 for as many as the machine has.
+    /// The number of threads; 0 for one per core.
     pub threads: usize,
 }
 
@@ -117,8 +118,7 @@ struct ExplainSettings {
     features: FeatureArgs,
 }
 
-/// The settings of a run over texts, from options such as `--similarity=0.7`: those of `simflip dedup` that
-/// speak of no file of documents.
+/// The settings of a run over texts, from the options of `simflip dedup` that do not speak of files of documents.
 ///
 /// # Errors
 /// For options that are unknown, have no meaning, or would change nothing.
@@ -138,7 +138,8 @@ pub fn of_texts(options: &[OsString]) -> Result<OfTexts, Refused> {
     Ok(OfTexts { settings, frequencies: args.features.frequencies, threads: args.threads })
 }
 
-/// The settings by which a pair of texts is explained, and a file of document frequencies if one is named.
+/// The settings by which a pair of texts is explained, and a file of document frequencies if one is named. The options
+/// are those of `simflip explain` that speak of settings.
 ///
 /// # Errors
 /// As [`of_texts`].
@@ -149,7 +150,7 @@ pub fn of_explanation(options: &[OsString]) -> Result<(Methods, Option<PathBuf>)
     Ok((methods, args.features.frequencies))
 }
 
-/// The job of `simflip dedup` with these arguments; they begin with what stands behind `dedup`.
+/// The job of `simflip dedup` with these arguments, those that stand behind `dedup` in its command line.
 ///
 /// # Errors
 /// As [`of_texts`], or if a report whose settings are asked for cannot be read.
@@ -157,7 +158,7 @@ pub fn of_files(arguments: &[OsString]) -> Result<Job, Refused> {
     parsed::<DedupArgs>(arguments)?.job(Vec::new()).map_err(refused_by::<DedupArgs>)
 }
 
-/// The job of the run of a result, and that of `simflip rethreshold` with these arguments.
+/// Two jobs for `simflip rethreshold` with these arguments: that by which the result was made, and the new one.
 ///
 /// # Errors
 /// As [`of_files`].
@@ -174,7 +175,7 @@ pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> 
     scores.and_then(|scores| Ok(serde_json::to_value(&scores)?)).map_err(refused_by::<EvaluateArgs>)
 }
 
-/// Opens the index of `simflip seen` with these options, to ask alone or to write.
+/// Opens the index of `simflip seen` with these options, to ask alone if `read_only` is true, else to write.
 ///
 /// # Errors
 /// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
@@ -183,7 +184,7 @@ pub fn of_seen(options: &[OsString], read_only: bool) -> Result<OfSeen, Refused>
     parsed::<IndexArgs>(options)?.open_silently(read_only).map_err(refused_by::<IndexArgs>)
 }
 
-/// Parses the age from which on documents expire, such as 30d.
+/// Parses the age from which on pages of an index expire, such as 30d.
 ///
 /// # Errors
 /// If it is no length of time, or 0.
@@ -191,7 +192,7 @@ pub fn age(text: &str) -> Result<Duration, Refused> {
     index::age(text).map_err(|error| Refused { text: format!("{text}: {error}"), io: None })
 }
 
-/// A time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z, in milliseconds since 1970.
+/// Parses a time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z: milliseconds since 1970.
 ///
 /// # Errors
 /// If it is none.
@@ -200,12 +201,12 @@ pub fn time(text: &str) -> Result<u64, Refused> {
     Ok(index::millis(time))
 }
 
-/// A time in milliseconds since 1970, as answers have it (RFC 3339).
+/// The text of a time in milliseconds since 1970, as answers have it (RFC 3339, to the millisecond).
 pub fn written_time(millis: u64) -> String {
     index::written(millis)
 }
 
-/// The time, as reports have it: RFC 3339, to the second.
+/// The present time as reports have it: RFC 3339, to the second.
 pub fn now() -> String {
     dedup::now()
 }
@@ -236,7 +237,8 @@ static KNOWN: LazyLock<HashMap<String, Option<Vec<String>>>> = LazyLock::new(|| 
     known
 });
 
-/// The keyword here for one of another tool: of texts, or of files.
+/// The keyword here for one of another tool, such as `similarity` for `jaccard_threshold`; `None` if none is known.
+/// `of_texts` is true for a run over texts in memory, which names columns otherwise than a run over files.
 pub fn called_here(name: &str, of_texts: bool) -> Option<String> {
     let name = name.replace('_', "-");
     let (_, called) = CALLED_HERE.iter().find(|(names, _)| names.contains(&&*name))?;

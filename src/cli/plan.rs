@@ -111,7 +111,7 @@ enum PlanSearch {
     Join,
 }
 
-/// Numbers of documents that are planned for besides.
+/// Numbers of documents for which an index is planned besides the one that is asked for.
 const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
 impl PlanArgs {

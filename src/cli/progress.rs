@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar with the time left where a person looks on, elsewhere a line a minute, and
-//! everywhere what must be said.
+//! Progress on standard error: a bar with the time left on a terminal, elsewhere a line a minute, and messages
+//! everywhere.
 
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use simflip::display::printable;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The time between two lines of progress where there is no terminal.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Bars on a terminal, lines elsewhere; notes everywhere.
+/// The [`Progress`] of a command, shown on standard error: bars on a terminal, lines elsewhere; notes everywhere.
 pub(crate) struct Bars {
     visible: bool,
     current: Mutex<Option<ProgressBar>>,
@@ -21,7 +21,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// Bars if standard error is a terminal, lines if it is none, and neither if somebody asked for quiet.
+    /// Bars if standard error is a terminal, lines if it is none, and notes alone with `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let lines = (!quiet && !is_terminal).then(|| ProgressLines::new(INTERVAL, super::note));
@@ -90,10 +90,10 @@ impl Progress for Bars {
     }
 }
 
-/// Says now and then how far a run is, for a log. Nothing of a run that is shorter than that.
+/// Lines that report at intervals how far a stage is, for a log. A stage that is shorter than the interval has none.
 struct ProgressLines {
     state: Arc<ProgressState>,
-    /// Dropped, it ends the thread that says the lines.
+    /// Dropped, it ends the thread that prints the lines.
     _running: Sender<()>,
 }
 

@@ -64,12 +64,13 @@ impl RethresholdArgs {
         Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
-    /// The arguments of the run whose sketches it took.
+    /// The arguments of the `simflip dedup` that made the result, whose sketches it takes; `None` if they are unknown.
     pub(super) fn of_result(self) -> Option<super::dedup::DedupArgs> {
         super::dedup_of(&Report::of_result(&self.result).ok()?.command_line)
     }
 
-    /// The job of the run of the result, and the one that is asked for.
+    /// Two jobs: that by which the result was made, and the new one. A result that was not made with --keep-sketches is
+    /// an error. `command_line` is noted in the new report.
     pub(super) fn jobs(self, command_line: Vec<String>) -> anyhow::Result<[Job; 2]> {
         let report = Report::of_result(&self.result)?;
         let args = super::dedup_of(&report.command_line).filter(|args| args.keep_sketches);

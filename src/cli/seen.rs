@@ -104,7 +104,7 @@ pub(crate) struct SeenArgs {
     names: FieldArgs,
 }
 
-/// A day, or a time of it.
+/// Parses a day, which means its beginning, or a time of it (UTC): 2026-11-01 or 2026-11-01T12:00:00Z.
 pub(super) fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampError> {
     humantime::parse_rfc3339_weak(text)
         .or_else(|error| humantime::parse_rfc3339_weak(&format!("{text} 00:00:00")).map_err(|_| error))
@@ -117,7 +117,7 @@ struct AskedPage {
     name: String,
     request: Option<String>,
     sketch: Sketch,
-    /// U+FFFD stands in its text for what could not be read.
+    /// True if U+FFFD stands in its text for bytes that could not be read.
     repaired: bool,
 }
 
@@ -264,8 +264,8 @@ impl SeenArgs {
         options
     }
 
-    /// Answers the pages of a file, and gives what reading it came to: a page that is not answered counts as
-    /// corrupt as well.
+    /// Answers the pages of a file, and gives the outcome of reading it. A page that is not answered counts as corrupt
+    /// as well.
     fn file(
         &self,
         input: &Input,
@@ -372,7 +372,7 @@ impl SeenArgs {
     }
 }
 
-/// Standard output, with an account of what went out.
+/// Standard output for answers, which knows how many bytes went out.
 struct AnswerOutput {
     form: Form,
     #[cfg(unix)]
@@ -402,7 +402,7 @@ impl AnswerOutput {
         }
     }
 
-    /// Writes lines, and gives how many bytes of them went out, and what went wrong.
+    /// Writes lines, and gives how many bytes of them went out, and the error if not all did.
     fn write(&mut self, lines: &[u8]) -> (usize, Option<io::Error>) {
         let mut written = 0;
         while written < lines.len() {

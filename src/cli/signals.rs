@@ -5,9 +5,9 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use simflip::atomic_write::{kept, kept_messages, take_all_away};
 
-/// Starts to listen for signals that end the program. One that the program was asked to ignore, as `nohup`
-/// does, stays ignored; and where it cannot be listened for, it ends the program as it always did. `farewell` is
-/// said at the end, or where there is a folder to go on in.
+/// Starts to listen for signals that end the program. A signal that the program was asked to ignore, as `nohup`
+/// does, stays ignored; one that cannot be listened for ends the program at once. Before the program ends, it prints
+/// where finished work stays, if there is such a folder, or else `farewell`.
 pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
     let ignored = ignored();
     let wanted: Vec<i32> =

@@ -114,7 +114,7 @@ struct MachineArgs {
     work: WorkArgs,
 }
 
-/// The sketches of earlier documents.
+/// The sketches of reference documents.
 #[derive(Debug, clap::Args)]
 struct AgainstArgs {
     /// Folder of the sketches of reference documents, made with the same settings, and the same for join, cluster and
@@ -183,7 +183,7 @@ impl JoinArgs {
     }
 }
 
-/// The linkages that need not all pairs at hand.
+/// The values of --clusters: linkages that do not need all pairs at once.
 const LINKAGES: [(&str, &str, Linkage); 2] = [
     ("star", "Every document is near the one that stays", Linkage::Star),
     ("connected", "All documents linked by any chain of compared pairs", Linkage::Connected),
@@ -224,7 +224,7 @@ impl OrderArgs {
     }
 }
 
-/// Which clusters, and which documents of them are kept.
+/// The rules for clusters, and the number of documents that are kept of each.
 #[derive(Debug, clap::Args)]
 struct GroupingArgs {
     #[command(flatten)]
