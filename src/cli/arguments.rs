@@ -163,7 +163,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     bytes.filter(|&bytes| bytes > 0).ok_or_else(|| "expected bytes, such as 512MiB or 4GiB".to_owned())
 }
 
-/// Parses a value of the library's; clap names the option and the value, the library what is expected.
+/// Parses a value of a type of the library. The error says what is expected; clap names the option and the value.
 pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, String> {
     text.parse::<T>().map_err(|error| match error.into() {
         Error::Core(simflip_core::Error::Parameter { expected, .. }) => format!("expected {expected}"),

@@ -48,6 +48,7 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
+    /// Runs the command. Its report notes `command_line`, the words that were typed.
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let names: Vec<String> = self.methods.iter().map(name_of).collect();
         let given = Given {

@@ -72,6 +72,7 @@ const REMOVALS: [(&str, &str, Removal); 3] = [
 ];
 
 impl DecontaminateArgs {
+    /// Runs the command. Its report notes `command_line`, the words that were typed.
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = DecontaminateJob {
             inputs: expand_patterns(&self.input.inputs)?,

@@ -152,6 +152,7 @@ impl DedupArgs {
         self.input.names
     }
 
+    /// Runs the command. Its report notes `command_line`, the words that were typed.
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = self.job(command_line)?;
         let summary = staged::dedup(&job, &Bars::new(self.run.quiet))?;

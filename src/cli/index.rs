@@ -277,6 +277,7 @@ pub(crate) struct JsonAnswer<'a> {
     pub distance: Option<u32>,
     /// The name of the earlier page.
     pub earlier: Option<&'a str>,
+    /// The similarity of the earlier page, 0 to 1, to four decimals.
     pub similarity: Option<f32>,
     /// When the earlier page was last seen (RFC 3339).
     pub last_seen: Option<String>,

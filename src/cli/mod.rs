@@ -321,7 +321,6 @@ fn manual() -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Writes bytes on standard output.
 fn print(bytes: &[u8]) -> anyhow::Result<Done> {
     terminal::print(bytes)?;
     Ok(Done::Well)

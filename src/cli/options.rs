@@ -195,7 +195,7 @@ pub fn age(text: &str) -> Result<Duration, Refused> {
 /// Parses a time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z: milliseconds since 1970.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is no such time.
 pub fn time(text: &str) -> Result<u64, Refused> {
     let time = seen::time_of(text).map_err(|error| Refused { text: format!("{text}: {error}"), io: None })?;
     Ok(index::millis(time))

@@ -49,6 +49,7 @@ pub(crate) struct RethresholdArgs {
 }
 
 impl RethresholdArgs {
+    /// Runs the command. Its report notes `command_line`, the words that were typed.
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         if let Some(number) = self.least_similar {
             let least = least_similar(&self.result, number)?;

@@ -117,7 +117,7 @@ struct AskedPage {
     name: String,
     request: Option<String>,
     sketch: Sketch,
-    /// True if U+FFFD stands in its text for bytes that could not be read.
+    /// True if U+FFFD stands in its text for what could not be read.
     repaired: bool,
 }
 

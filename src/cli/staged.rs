@@ -235,7 +235,6 @@ struct GroupingArgs {
 }
 
 impl GroupingArgs {
-    /// The grouping of these sketches.
     fn grouping(self, sketches: &Path) -> anyhow::Result<Grouping> {
         let Self { order, quota } = self;
         Ok(Grouping { quota: quota.quota(), ..order.grouping(sketches)? })

@@ -238,14 +238,11 @@ struct NamingEntries {
     names: Vec<Arc<str>>,
 }
 
-/// A step that takes back a change.
+/// A step that takes back a change: forgets a page, or gives a page its earlier time back, or a key its earlier answer.
 #[derive(Debug)]
 enum Undo {
-    /// Forgets a page that was stored.
     Page(Document),
-    /// Gives a page the time back at which it was last seen.
     Seen(Document, u64),
-    /// Remembers under a key the answer that was there before, or none.
     Request(Arc<str>, Option<Answer>),
 }
 
@@ -833,8 +830,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Writes to the log what was stored since the last commit. It outlives then the process, and with `fsync` a
-    /// failure of power.
+    /// Writes to the log what was stored since the last commit. What is committed outlives the process, and with
+    /// `fsync` a failure of power.
     ///
     /// # Errors
     /// If it cannot be written. Then nothing of it is stored.
@@ -913,7 +910,7 @@ impl Seen {
     }
 
     /// Says that a reader has heard some answers of [`commit_and_send`](Self::commit_and_send): it asked something
-    /// else, or went in good order. They are forgotten, unless their requests have names.
+    /// else, or ended in good order. They are forgotten, unless their requests have names.
     #[doc(hidden)]
     pub fn heard(&mut self, reader: u64, answers: GivenAnswers) {
         let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
@@ -1067,7 +1064,7 @@ impl Seen {
     /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives the
     /// number of removed pages. Their sketches, names and times leave the files with the next
     /// [`snapshot`](Self::snapshot). Remembered answers to questions about them are forgotten, and answers about other
-    /// pages name them no more. The same holds for names that no stored page has, as a page with the text of another.
+    /// pages name them no more. The same holds for names of pages that are not stored, as another has their text.
     ///
     /// # Errors
     /// If a name cannot be read, or it cannot be noted; then they stay.

@@ -51,7 +51,7 @@ pub(super) fn key_of_page(name: &str) -> String {
 }
 
 impl Answer {
-    /// The name of the page that was asked about, where the answer is remembered under it, and that of the earlier one.
+    /// The name of the page that was asked about, if the answer's `key` has it, and the name of the earlier page.
     pub(super) fn names<'a>(&'a self, key: &'a str) -> [Option<&'a str>; 2] {
         let page = key.strip_prefix(PAGE).filter(|_| self.standing != Standing::Named);
         [page, self.reply.earlier.as_deref()]

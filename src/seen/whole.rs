@@ -82,8 +82,7 @@ impl PageSlices<'_> {
     }
 }
 
-/// Whole frames in the order in which they stand in the file, the pages among them first. `offset` is the byte of the
-/// file at which they begin, and `number` counts blocks.
+/// Whole frames in the order in which they stand in the file, from byte `offset` on, the pages among them first.
 struct FrameBlock<'p> {
     number: usize,
     offset: u64,

@@ -60,7 +60,6 @@ struct Unheard {
     answers: VecDeque<(Arc<LockedIndex>, GivenAnswers)>,
     /// The client has heard this number of these, the first ones.
     heard: usize,
-    /// True if the connection has ended.
     gone: bool,
 }
 
@@ -119,7 +118,7 @@ impl Connections {
         self.room.notify_one();
     }
 
-    /// Cuts connections off, those first that have waited longest, until `left` stay.
+    /// Cuts off connections that wait, those first that have waited longest, until `left` stay.
     fn make_room(&self, open: &mut OpenConnections, left: usize) {
         while open.staying.len() > left
             && let Some((_, oldest)) = open.waiting.pop_first()
@@ -169,8 +168,8 @@ impl Connections {
         Some(Admitted(connection))
     }
 
-    /// Takes from the budget what a body of so many bytes needs beyond `held`, and adds it there. Waits for room for
-    /// so long; `None` if there is none by then.
+    /// Takes from the budget what a body of so many bytes needs beyond `held`, and adds it there. Waits for room, at
+    /// most for `wait`; `None` if there is none by then.
     pub(super) async fn hold(&self, held: &mut Held, bytes: usize, wait: Duration) -> Option<()> {
         let units = units(bytes);
         let more = units.saturating_sub(held.units);
@@ -281,7 +280,7 @@ impl Connection {
     }
 
     /// Reports the answers that its client has heard to their indexes. Those of `index` are given instead, for a caller
-    /// that has it locked and reports them itself.
+    /// that locks it in any case and reports them itself.
     pub(super) fn take_heard(&self, index: Option<&Arc<LockedIndex>>) -> Vec<GivenAnswers> {
         let mut unheard = self.unheard();
         let heard = std::mem::take(&mut unheard.heard);

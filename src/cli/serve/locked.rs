@@ -8,7 +8,6 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(super) struct LockedIndex(RwLock<Seen>);
 
 impl LockedIndex {
-    /// Takes an index that is open.
     pub(super) fn new(seen: Seen) -> Self {
         Self(RwLock::new(seen))
     }

@@ -269,6 +269,7 @@ impl Service {
         }
     }
 
+    /// True once [`stop`](Self::stop) was called.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
     }
