@@ -170,6 +170,8 @@ enum OpenColumn {
     Parquet(Box<ParquetRecordBatchReader>),
     /// All of it, decoded.
     Arrow(ArrayRef),
+    /// A column of names that cannot be opened, and why.
+    Unreadable(String),
 }
 
 impl OpenColumn {
@@ -178,6 +180,7 @@ impl OpenColumn {
         match self {
             Self::Parquet(reader) => Values::next_of(reader, rows.len(), column),
             Self::Arrow(array) => Ok(Values::of(array.slice(rows.start, rows.len()), column)),
+            Self::Unreadable(why) => Err(ParquetError::General(why.clone())),
         }
     }
 }
@@ -252,9 +255,9 @@ impl RowGroup {
             Ok(OpenColumn::Parquet(Box::new(reader.with_batch_size(self.batch).build()?)))
         };
         let texts = self.layout.texts.iter().map(open).collect::<Result<_, _>>()?;
-        // A name that cannot be read shows when it is asked for.
-        let names = self.layout.names.each_ref();
-        Ok((texts, names.map(|name| name.as_ref().and_then(|column| open(column).ok()))))
+        // The rows are read without a name that cannot be, and say so.
+        let name = |column| open(column).unwrap_or_else(|error| OpenColumn::Unreadable(error.to_string()));
+        Ok((texts, self.layout.names.each_ref().map(|column| column.as_ref().map(name))))
     }
 
     /// Decodes the wanted columns of a record batch.
