@@ -125,7 +125,11 @@ fn an_index_is_left_and_taken_up_again_with_its_settings() {
     let weighted = "seen --index w a.jsonl --method simhash --features words --weighting tf-idf";
     assert!(reported(top.path(), weighted, 2).1.contains("--frequencies FILE"));
     reported(top.path(), &format!("{weighted} --frequencies f"), 0);
-    assert!(reported(top.path(), "seen --index w a.jsonl", 2).1.contains("the checksum of --frequencies"));
+    let (_, err) = reported(top.path(), "seen --index w a.jsonl", 2);
+    assert!(err.contains("Give --method simhash --weighting tf-idf --frequencies FILE"), "{err}");
+    reported(top.path(), "dedup b.jsonl --out b --features words --method simhash --save-frequencies g", 0);
+    let (_, err) = reported(top.path(), &format!("{weighted} --frequencies g"), 2);
+    assert!(err.contains("the checksum of --frequencies"), "{err}");
     let again = reported(top.path(), &format!("{weighted} --frequencies f --json"), 0).0;
     assert!(answers(&again).iter().all(|answer| answer["answer"] == "same"));
 }
@@ -1181,6 +1185,11 @@ fn pages_come_from_sketches_exported_files_and_other_indexes() {
     }
     let (_, err) = reported(top.path(), "seen --index i --export a.jsonl", 2);
     assert!(err.contains("a file that is not there"), "{err}");
+    // The log of an index is no export.
+    let log = fs::read(top.path().join("j/log-00000001")).unwrap();
+    let (_, err) = reported(top.path(), "seen --index i --export j/log-00000001", 2);
+    assert!(err.contains("a file that is not there"), "{err}");
+    assert_eq!(fs::read(top.path().join("j/log-00000001")).unwrap(), log);
     assert_eq!(fs::read_to_string(top.path().join("a.jsonl")).unwrap(), pages(0, 40));
     reported(top.path(), "seen --index i --import a.jsonl", 2);
     let mut bytes = fs::read(top.path().join("pages.seen")).unwrap();

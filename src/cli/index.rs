@@ -235,6 +235,11 @@ impl IndexArgs {
         }
         let differs = made.frequencies != new.frequencies;
         match &made.frequencies {
+            Some(_) if new.frequencies.is_none() => anyhow::bail!(
+                "{}: this index weighs features by document frequencies. Give --method simhash --weighting tf-idf --frequencies FILE, \
+                 with the file and the --features that it was made with; simflip mcp cannot ask it",
+                printable(&self.index.display().to_string())
+            ),
             Some(made) => fixed("the checksum of --frequencies", differs, made.clone()),
             None => fixed("the weighting", differs, "one without document frequencies".to_owned()),
         }

@@ -25,7 +25,7 @@ pub(super) struct LogHeader {
     hash: String,
     tokenizer: String,
     /// The kind of file, `snapshot` or `log`.
-    pub(super) holds: String,
+    holds: String,
     number: u64,
     pub(super) settings: Settings,
     frequencies: Option<String>,
@@ -148,6 +148,14 @@ const WORDS: &str = "simflip length 1 ";
 pub(super) fn params_of(path: &Path) -> Result<SeenParams> {
     let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
     header(path, &mut file).map(|(header, _)| params(header))
+}
+
+/// True if a file is an export: a snapshot with the number 0, which no index has.
+pub(super) fn is_export(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| {
+        header(path, &mut BufReader::new(file))
+            .is_ok_and(|(header, _)| header.holds == Part::Snapshot(0).kind() && header.number == 0)
+    })
 }
 
 /// The settings of pages that a header states.

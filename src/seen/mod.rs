@@ -48,7 +48,7 @@ pub use snapshot::{Finished, Snapshot};
 
 use crate::atomic_write::{folder_of, is_unfinished, sweep};
 use crate::error::{Error, Result};
-use crate::format::{self, wrong};
+use crate::format::wrong;
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::settings::{Settings, Sketches};
@@ -1266,7 +1266,7 @@ impl Seen {
     /// # Errors
     /// If it cannot be written; then nothing is there.
     pub fn export(&self, path: &Path) -> Result<()> {
-        if path.exists() && !format::is_of_kind(path, format::SEEN_LOG) {
+        if path.exists() && !log::is_export(path) {
             let expected = "a file that is not there, or one of an export";
             return Err(Error::parameter("export", path.display(), expected));
         }
