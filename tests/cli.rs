@@ -1157,7 +1157,7 @@ fn a_plan_keeps_the_memory_or_says_what_would_do() {
     let tight = plan(&["--documents", "60000000", "--memory", &(bytes - 1).to_string()]);
     assert!(tight["rows"][0]["choice"]["bytes"].as_u64().unwrap() < bytes);
     simflip()
-        .args(["plan", "--method", "simhash", "--documents", "60000000", "--memory", "1M"])
+        .args(["plan", "--method", "simhash", "--documents", "60000000", "--memory", "1MB"])
         .assert()
         .success()
         .stdout(predicate::str::contains("nothing fits 1.00 MB: the smallest"));

@@ -60,11 +60,11 @@ pub(crate) struct PlanArgs {
 
     /// Memory limit, such as 500M or 64G, of the run, or with simhash of the index [default: half of what the machine
     /// or container has, or what is free; simhash no limit]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = super::arguments::bytes)]
     memory: Option<u64>,
 
     /// both: disk that may be taken beside the input and the kept documents, such as 2TB [default: no limit]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = super::arguments::bytes)]
     disk: Option<u64>,
 
     /// simhash: number of documents to search for that are not stored [default: every stored document is searched for]
@@ -296,7 +296,7 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     }
     let threads = counted(plan.threads, "thread", "threads");
     text += &format!(
-        "\nPages are those with different hashes. Queries a second are one thread's at best, without writing down what is found; the last\n\
+        "\nDocuments are those with different hashes. Queries a second are one thread's at best, without writing down what is found; the last\n\
          column is for {threads}. Speed in more than 512 MiB is taken to be that in 512 MiB.\n"
     );
     if plan.rows.iter().any(|row| row.choice.is_some_and(|choice| choice.parts > 1)) {
@@ -378,35 +378,15 @@ fn parse_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number of bytes: 500M, 64G, 64GiB.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text[digits.len()..].to_ascii_lowercase();
-    let unit = unit.strip_suffix('b').unwrap_or(&unit);
-    let (prefix, base) = unit.strip_suffix('i').map_or((unit, 1000f64), |prefix| (prefix, 1024.0));
-    let power = ["", "k", "m", "g", "t"].iter().position(|&known| known == prefix);
-    match (digits.parse::<f64>(), power) {
-        (Ok(number), Some(power)) if number > 0.0 && number < 1e15 => {
-            Ok((number * base.powi(power as i32)) as u64)
-        }
-        _ => Err("expected a number of bytes, such as 500M, 64G or 64GiB".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_bytes_are_read_as_people_write_them() {
+    fn counts_are_read_as_people_write_them() {
         assert_eq!(parse_count("60_000_000"), Ok(60_000_000));
         assert_eq!(parse_count("6e7"), Ok(60_000_000));
         assert!(parse_count("1.5").is_err() && parse_count("-1").is_err() && parse_count("x").is_err());
-        assert_eq!(parse_bytes("500M"), Ok(500_000_000));
-        assert_eq!(parse_bytes("1.5kB"), Ok(1_500));
-        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
-        assert_eq!(parse_bytes("77"), Ok(77));
-        assert!(parse_bytes("5X").is_err() && parse_bytes("G").is_err() && parse_bytes("0").is_err());
     }
 
     #[test]
