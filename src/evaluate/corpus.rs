@@ -46,6 +46,7 @@ pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<(Vec<Stri
 mod tests {
     use super::*;
     use crate::corpus::discover;
+    use crate::evaluate::found::RecordNames;
     use std::fs;
 
     #[test]
@@ -62,6 +63,8 @@ mod tests {
         let third = format!("{}:2", path("a.jsonl").display());
         let again = format!("{}:0", path("b.jsonl").display());
         assert_eq!(names, ["x", "", &third, &again, "y"]);
+        let by_name = RecordNames::new(&names).unwrap();
+        assert!(by_name.find("y").unwrap().is_some() && by_name.find("").unwrap().is_none());
         fs::write(path("b.jsonl"), "").unwrap();
         let inputs = discover(&[path("b.jsonl")], &Default::default());
         assert!(inputs.and_then(|inputs| record_names(&inputs, &ReadOptions::default())).is_err());

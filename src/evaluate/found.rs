@@ -40,7 +40,8 @@ pub struct RecordNames<'a> {
 }
 
 impl<'a> RecordNames<'a> {
-    /// `ids[i]` is the id of record i, counted from 0 over the documents of the corpus.
+    /// `ids[i]` is the id of record i, counted from 0 over the documents of the corpus; empty for a record that could
+    /// not be read.
     ///
     /// # Errors
     /// With 2³² records or more.
@@ -49,7 +50,9 @@ impl<'a> RecordNames<'a> {
             |_| Error::parameter("input", format!("{} records", ids.len()), "fewer than 2^32 of them");
         let count = u32::try_from(ids.len()).map_err(too_many)?;
         let mut by_id = HashMap::with_capacity(ids.len());
-        for (id, record) in ids.iter().zip(Document::all(ids.len())) {
+        // A record that could not be read has no id.
+        let named = ids.iter().zip(Document::all(ids.len())).filter(|(id, _)| !id.is_empty());
+        for (id, record) in named {
             by_id.entry(id.as_str()).and_modify(|known| *known = None).or_insert(Some(record));
         }
         Ok(Self { count, by_id })
