@@ -503,6 +503,8 @@ impl KeptPart {
                 list.hashes.shrink_to_fit();
                 list.bits.shrink_to_fit();
                 list.keys.shrink_to_fit();
+                list.extra.shrink_to_fit();
+                list.ends.iter_mut().for_each(Vec::shrink_to_fit);
                 Self::Both(list)
             }
             others => others,

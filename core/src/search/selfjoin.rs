@@ -274,7 +274,7 @@ impl SampledDense {
         is_dense: impl Fn(Slot) -> bool + Sync,
         rest: SlotJoin,
     ) -> SlotJoin {
-        let SlotJoin { mut pairs, mut cost, mut passed_over, .. } = rest;
+        let SlotJoin { mut pairs, mut cost, mut capped, mut passed_over, .. } = rest;
         cost += self.cost;
         pairs.extend(self.shown.iter().filter(|pair| is_dense(pair.a) || is_dense(pair.b)));
         let of_dense: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_dense(slot)).collect();
@@ -285,7 +285,7 @@ impl SampledDense {
         pairs.dedup();
         let of_dense = (0..).zip(&self.neighbours).filter(|&(slot, _)| is_dense(Slot(slot)));
         passed_over += of_dense.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
-        let capped = of_dense.count() as u64;
+        capped += of_dense.count() as u64;
         SlotJoin { pairs, cost, capped, passed_over, sampled: self.sampled }
     }
 }
@@ -507,6 +507,15 @@ mod tests {
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let again = one.install(|| by_hits.run(&hashes, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
+        // Beside the dense group, hashes with more neighbours than are listed, few of which the sample has.
+        hashes.extend((0..300).map(|_| flips(0x0123_4567_89ab_cdef, 4)));
+        hashes.extend((10_000..20_000).map(fmix64));
+        hashes.sort_unstable();
+        hashes.dedup();
+        let within = |centre: u64| hashes.iter().filter(|&&hash| (hash ^ centre).count_ones() <= 4).count();
+        let least = (within(0xfeed_f00d_dead_beef) + within(0x0123_4567_89ab_cdef)) as u64;
+        let capped = by_hits.run(&hashes, &|_| ()).unwrap().capped;
+        assert!(capped >= least, "{capped} capped, at least {least}");
     }
 
     #[test]
