@@ -140,9 +140,7 @@ mod tests {
             s_curve: Some(SCurve::new(1, 1, 0.8)),
             search_cost: SearchCost { distinct_hashes: 1, ..SearchCost::default() },
             corruption: CorruptionReport { total: 1, documents_lost: 1, ..CorruptionReport::default() },
-            stages: ["documents", "pairs of sketches", "distinct hashes", "distinct signatures"]
-                .map(stage)
-                .to_vec(),
+            stages: ["documents", "pairs of sketches", "distinct sketches", "texts"].map(stage).to_vec(),
             ..Report::default()
         };
         let page = render(&report).expect("renders");
@@ -154,9 +152,8 @@ mod tests {
             "with 1 probe a document",
             "1 band of 1 row make",
             "1 pair of sketches<",
-            "1 distinct hash<",
-            "1 distinct signature<",
             "1 distinct sketch<",
+            "1 text<",
             "record could not be read and was skipped: 1 document is lost.",
         ] {
             assert!(page.contains(said), "{said}");

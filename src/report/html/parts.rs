@@ -9,19 +9,23 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 
-/// Most methods, languages, warnings and parameters of a method that a page shows.
+/// A page shows at most so many methods of a comparison. Of a pair it shows at most so many other similarities.
 pub(super) const METHODS: usize = 12;
+/// A page shows at most so many languages of documents.
 pub(super) const LANGUAGES: usize = 12;
+/// A page shows at most so many warnings.
 pub(super) const WARNINGS: usize = 30;
+/// A page shows at most so many parameters of each method.
 pub(super) const METHOD_PARAMETERS: usize = 80;
 const CORRUPT: usize = 50;
 const CORRUPTION_KINDS: usize = 30;
 const STAGES: usize = 40;
 
-/// Characters shown of an excerpt of a document's text; its opening has half as many.
+/// A page shows about so many characters of an excerpt of a document, and half as many of the document's opening.
 const TEXT_CHARS: usize = 900;
 
-/// Data of a report, unchanged, for a template.
+/// Makes a value of data of a report, unchanged, for a template to read its fields. Data that does not serialize makes
+/// an invalid value, on which the template fails.
 pub(super) fn data<T: Serialize>(data: &T) -> Value {
     Value::from(Serde(data))
 }
@@ -32,7 +36,9 @@ pub(super) fn cut<S>(list: &[S], most: usize, view: impl Fn(&S) -> Value) -> Val
     context! { total => list.len(), left_out => list.len() - shown.len(), shown }
 }
 
-/// The corrupt sections of an input, with the number of documents that they cost, in words.
+/// Makes a value of the corrupt sections of an input: records, or stretches of a file, that were skipped. `total` is
+/// the number of sections. `cost` is a clause with the number of lost documents, as far as it is known. `kinds` has
+/// the number of sections of each kind. `listed` has the sections that the report lists, which may be fewer than all.
 pub(super) fn corruption(corruption: &CorruptionReport) -> Value {
     context! {
         total => corruption.total,
@@ -42,7 +48,10 @@ pub(super) fn corruption(corruption: &CorruptionReport) -> Value {
     }
 }
 
-/// A document: id, URL, a link if a browser may go there, and opening and excerpt of its text.
+/// Makes a value of a document, with its id, its URL, and an excerpt of its text in pieces. `link` is the URL if
+/// [`link`] lets a page link to it, and none for any other. `opening` is empty if the excerpt begins where the document
+/// begins. `differs` marks a piece where the other document of a pair has other words, or a benchmark's item stands.
+/// `reference` is true for a document of the reference set.
 pub(super) fn document(sample: &DocumentSample) -> Value {
     let mut left = TEXT_CHARS;
     let mut excerpt = Vec::new();
@@ -51,6 +60,7 @@ pub(super) fn document(sample: &DocumentSample) -> Value {
             break;
         }
         let text = clip(&piece.text, left);
+        // Each piece counts as ten characters at least, so that there are few pieces.
         left = left.saturating_sub(text.chars().count().max(10));
         excerpt.push(context! { text, differs => piece.differs });
     }
@@ -66,7 +76,10 @@ pub(super) fn document(sample: &DocumentSample) -> Value {
     }
 }
 
-/// A pair of documents, with its distance and its similarities by all methods that found it.
+/// Makes a value of a pair of documents. `distance` is the Hamming distance of the SimHashes in bits. It is none for
+/// methods without SimHash. `similarity` is always a number, by the measure of the method that found the pair. `exact`
+/// is true if the texts are equal. In a comparison, `others` has at most [`METHODS`] similarities by other methods that
+/// found the pair, where they differ from `similarity`. Elsewhere it is empty.
 pub(super) fn pair(pair: &PairSample) -> Value {
     let others = pair.others.iter().take(METHODS);
     let others = others.map(|it| context! { by => clip(&it.by, NAME_CHARS), similarity => it.similarity });
@@ -80,7 +93,9 @@ pub(super) fn pair(pair: &PairSample) -> Value {
     }
 }
 
-/// The stages of a run, each with its times, its share of the time of all, and its rates per second.
+/// Makes a value of the first [`STAGES`] stages of a run. Each has its seconds on the clock and of processor time.
+/// `share` is its part of the seconds on the clock of all stages, in percent. `item_rate` has the items per second on
+/// the clock, and `megabyte_rate` the megabytes. A dash stands for a rate that is not above 0.
 pub(super) fn stages(stages: &[Stage]) -> Value {
     let total: f64 = stages.iter().map(|stage| stage.wall_seconds).sum();
     cut(stages, STAGES, |stage| {
@@ -105,8 +120,8 @@ const UNITS: [(&str, &str); 5] = [
     ("document", "documents"),
     ("pair", "pairs"),
     ("pair of sketches", "pairs of sketches"),
-    ("distinct hash", "distinct hashes"),
-    ("distinct signature", "distinct signatures"),
+    ("distinct sketch", "distinct sketches"),
+    ("text", "texts"),
 ];
 
 /// The singular of a stage's unit; a unit that is none of [`UNITS`] stays as it is.
@@ -114,24 +129,25 @@ fn one_of(unit: &str) -> &str {
     UNITS.iter().find(|(_, many)| *many == unit).map_or(unit, |&(one, _)| one)
 }
 
-/// The sums of the seconds on the clock, and of processor time, of all stages.
+/// Sums the seconds on the clock, and those of processor time, of all stages, for the last row of their table.
 pub(super) fn total(stages: &[Stage]) -> Value {
     let sum = |of: fn(&Stage) -> f64| stages.iter().map(of).sum::<f64>();
     context! { wall => sum(|stage| stage.wall_seconds), cpu => sum(|stage| stage.cpu_seconds) }
 }
 
-/// The name of a method as a page shows it: `psm`, `bphs` and `minhash` written out, a dash for an empty name.
+/// Gives the name of a method as a page shows it. `both` and `minhash` are written out. A dash stands for an empty
+/// name, which a report without a method has. Any other name stays as it is, and a very long one is cut.
 pub(super) fn method_name(name: &str) -> String {
     match name {
-        "psm" => "PSM, probabilistic SimHash matching".to_string(),
-        "bphs" => "BPHS, block-permuted Hamming search".to_string(),
+        "both" => "MinHash and SimHash".to_string(),
         "minhash" => "MinHash with bands".to_string(),
         "" => "–".to_string(),
         other => clip(other, NAME_CHARS),
     }
 }
 
-/// A command line as a shell takes it, with quotes where needed; a very long one is cut.
+/// Gives the command line of a run as a POSIX shell takes it, with single quotes where it needs them. A very long one
+/// is cut. White space becomes spaces, and U+FFFD stands for characters that control a terminal.
 pub(super) fn command(arguments: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = arguments.iter().map(|argument| {
