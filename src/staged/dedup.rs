@@ -14,7 +14,7 @@ use super::reading::Read;
 use super::record::Edge;
 use super::sketch::{Shard, SketchJob, bundles, sketch_files};
 use super::sketches::Folder;
-use super::store::can_be_joined;
+use super::store::{can_be_joined, held as held_while_joined};
 use super::tables::{Tables, held_of};
 use super::working::{BOILERPLATE, FOLDERS, Left, WorkingFolder, left_beside, sweep_beside, working_place};
 use super::{Budget, printed_bytes, workplace};
@@ -238,8 +238,10 @@ fn columnar(inputs: &[Input]) -> impl Iterator<Item = &Input> {
 /// The memory of threads for documents while they are sketched. The error is the reason why `limit` bytes of memory are
 /// too little for some stage.
 fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
-    let held = held_of(expected.documents) + sketched_bytes(bundles(inputs).len(), inputs.len());
-    Budget::beside(limit, held).map_err(|error| format!("it is not enough on disk either: {error}"))?;
+    let sketched = sketched_bytes(bundles(inputs).len(), inputs.len());
+    let held = held_of(expected.documents) + sketched;
+    Budget::beside(limit, held_while_joined(&job.settings) * expected.documents + sketched)
+        .map_err(|error| format!("it is not enough on disk either: {error}"))?;
     let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         let threads = if job.threads == 0 { rayon::current_num_threads() } else { job.threads };
         let threads = counted(threads as u64, "thread", "threads");
