@@ -28,6 +28,9 @@ use simflip::text::{FeatureExtractor, FeatureKind, Tokenizer};
 
 type Documents = Vec<(DocId, Place, String)>;
 
+/// The magic of a skippable Zstandard frame that holds a dictionary.
+const DICTIONARY: &[u8] = b"]*M\x18";
+
 /// Names of fields to read some bytes by: the usual ones, fields of objects, and several for one text.
 fn fields_for(bytes: &[u8]) -> JsonlFields {
     let (text, id, url) = match bytes.len() % 3 {
@@ -79,8 +82,8 @@ fn stored(bytes: &[u8], format: Format) {
     assert_eq!(first, read_all(&path, how, 2, 100));
     let discovery = DiscoverOptions { format: Some(format), fields: fields.clone() };
     let inputs = match discover(&[path], &discovery) {
-        // A header that has no end names no columns, and such a file is refused as a whole.
-        Err(_) if format == Format::Csv => return,
+        // A file is refused as a whole if its header has no end, or if its Zstandard dictionary does not decode.
+        Err(_) if format == Format::Csv || bytes.starts_with(DICTIONARY) => return,
         found => found.expect("the file is there"),
     };
     let options = ReadOptions { threads: 1, fields: fields.clone(), ..ReadOptions::default() };
