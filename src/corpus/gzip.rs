@@ -110,7 +110,8 @@ impl GzipSource {
         self.stream.is_none() && next.is_some_and(|member| member.stored.0 == self.window.offset())
     }
 
-    /// True if members were inflated ahead, and none of them is left; false if none were.
+    /// Returns true if a list of members was [taken over](Self::take_over), and none of it is left, or it was empty.
+    /// Returns false if no list was taken over since the last [`let_go`](Self::let_go).
     pub fn is_used_up(&self) -> bool {
         self.ready.as_ref().is_some_and(|ready| ready.inflated.members.is_empty())
     }

@@ -18,10 +18,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// A decoder of a file from where it stands. `dictionary` is that of its Zstandard frames, empty without one.
+    /// Makes a decoder of a file from where it stands. By `format` a gzip decoder tells members from other bytes.
+    /// `dictionary` holds the decoded bytes of [`dictionary_of`]; it is empty if Zstandard frames need none. Only a
+    /// Zstandard decoder uses `rules`, of which it takes the longest window.
     ///
     /// # Errors
-    /// If Zstandard refuses the dictionary or the longest window.
+    /// An error says that Zstandard refuses the dictionary or [`ReadRules::longest_window`].
     pub fn new(
         file: StoredFile,
         compression: Compression,
@@ -38,7 +40,10 @@ impl Source {
         })
     }
 
-    /// Decodes some more bytes into the feed, or notes a gap there; false at the end of the file.
+    /// Decodes a step more into the feed. A step adds at most [`STEP`] bytes, or about 8 MiB of a gzip member.
+    /// Corruption is noted as a gap in the feed, and decoding goes on behind it. After an error of reading, which is a
+    /// gap too, the file counts as ended. Returns false at the end of the file. A step may add nothing, as for zeros
+    /// between members. No step may follow one that sets [`Feed::too_long`].
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         match self {
             Self::Plain(source) => source.fill(feed),
@@ -47,17 +52,21 @@ impl Source {
         }
     }
 
-    /// True if the next gzip member was inflated ahead.
+    /// Returns true if the next gzip member was inflated ahead of its turn, by a thread that did not hold the file. A
+    /// block of records then goes on beyond its size in bytes, for its end drops the members that are left.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Gzip(source) if source.is_ready())
     }
 
-    /// True if gzip members were inflated ahead, and none of them is left; false if none were.
+    /// Returns true if this block of records was handed a list of gzip members inflated ahead, and none is left. The
+    /// list may have been empty. The block then ends, unless a long record is not whole. The next block may get a
+    /// list of its own. Returns false if the block was handed no list.
     pub fn is_used_up(&self) -> bool {
         matches!(self, Self::Gzip(source) if source.is_used_up())
     }
 
-    /// Stored bytes that are decoded so far, from where the file stood.
+    /// Returns the number of stored bytes that are decoded or passed over, from where the file stood when the decoder
+    /// was made. Members that were inflated ahead count once they are in the feed.
     pub fn stored(&self) -> u64 {
         match self {
             Self::Plain(source) => source.read,
@@ -67,11 +76,12 @@ impl Source {
     }
 }
 
-/// Decodes a file from its start on, until `find` returns something, or the file ends. `find` gets all bytes that are
-/// decoded so far, and true if none follow. `None` if it found nothing.
+/// Looks for something at the start of a file, such as the names of columns, and decodes no more than that takes.
+/// After each step `find` gets all bytes that are decoded so far, and true if none follow. The first `Some` of `find`
+/// ends the search. `None` says that the file ended without one. Corruption is passed over.
 ///
 /// # Errors
-/// If the file cannot be opened, or its dictionary does not decode.
+/// An error says that the file cannot be opened, or that its dictionary cannot be read, decoded or used.
 pub(crate) fn find_at_start<T>(
     storage: &Storage,
     compression: Compression,

@@ -1,4 +1,5 @@
-//! The properties of near pairs: the part of a plan that depends on the data.
+//! A [`Model`] stands for the data in a plan, by near pairs and by a sample of the stored hashes. A plan chooses an
+//! index for a search, with its tables and probes, before any index is built.
 
 use rayon::prelude::*;
 
@@ -7,7 +8,9 @@ use crate::kernel::{Level, lowest_margin::Margins};
 use crate::search::dial::Probes;
 use crate::simhash::BITS;
 
-/// Two near hashes: the bits in which they differ, and the margins of the bits of each.
+/// A `PairMargins` stands for two near hashes. It has the bits in which they differ, and the margins of the bits of
+/// each. The margin of a bit is the distance from zero of the weighted sum whose sign the bit is. It is kept in a byte,
+/// relative to the largest of the hash. A query flips bits of small margins first.
 #[derive(Clone, Debug)]
 pub struct PairMargins {
     differing: u64,
@@ -16,8 +19,9 @@ pub struct PairMargins {
 }
 
 impl PairMargins {
-    /// The pair of two hashes that differ in the bits of the mask `differing`, with the weights behind each. For a
-    /// [`Task`](super::Task) that is not a join, only the first weights matter: its query has the first hash.
+    /// Makes the pair of two hashes that differ in the bits of the mask `differing`. `weights` has, for each hash, the
+    /// weighted sums whose signs are its bits. If [`Task::join`](super::Task::join) is false, each query has the first
+    /// hash of a pair. The weights of the second hash then have no effect.
     pub fn new(differing: u64, weights: [&[f32; BITS]; 2]) -> Self {
         Self { differing, margins: weights.map(|weights| Level::in_use().margins(weights)) }
     }
@@ -47,8 +51,8 @@ impl Model {
         Self { pairs, hashes, measured: true }
     }
 
-    /// The built-in model, which needs no data: `pairs` made-up [near pairs](NearPairs) at distance 1 to
-    /// `distance_at_most`, and hashes that are spread evenly.
+    /// Makes the built-in model, which needs no data. It has `pairs` made-up [near pairs](NearPairs) at distance 1 to
+    /// `distance_at_most`, which counts as 1 if it is less, and as 32 if it is more. Its hashes are spread evenly.
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
         let made = NearPairs::new(distance_at_most, SEED)
             .take(pairs)
@@ -66,10 +70,14 @@ impl Model {
         self.pairs.len()
     }
 
-    /// The fewest probes of `order` that find the share `recall` of the pairs, and the share that they find; all probes
-    /// and 1 if there are no pairs. If `join` is true, a query from either hash of a pair may find it.
+    /// Returns the fewest probes that find at least the share `recall` of the pairs, and the share that they find. A
+    /// probe looks up one key of the query's hash, as it is or with flips. A query makes its probes in the order that
+    /// `order` gives. The query has the first hash of a pair, and finds the second. If `join` is true, there is a query
+    /// from each hash, and the one that needs fewer probes counts. Without pairs the answer is all probes and 1. It is
+    /// also that if all probes find too few, as they may of pairs beyond their [reach](Probes::reach).
     pub(super) fn budget(&self, order: &Probes, recall: f64, join: bool) -> (u32, f64) {
         let probe_of = |pair: &PairMargins| {
+            // The bits that differ decide whether any probe finds the pair, so both sides are none, or neither is.
             let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.margins[side]));
             match (one, other) {
                 (Some(one), Some(other)) if join => one.min(other),
@@ -88,11 +96,12 @@ impl Model {
         }
     }
 
-    /// The number of hashes that share the key of a stored hash, divided by the number if hashes were spread evenly. It
-    /// is averaged over keys of these masks.
+    /// Returns the number of hashes that share the key of a stored hash, divided by the number if hashes were spread
+    /// evenly. The key has the bits of the hash that are set in one of `masks`, and the quotients of all masks are
+    /// averaged. A plan multiplies the candidates of a probe by it. It is 1 for hashes that are spread evenly.
     pub(super) fn sharing(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
-        // True if so many pairs share a key by chance that counting them says how many do.
+        // True if more than about 32 pairs of sampled hashes share a key by chance. Fewer are too few to be counted.
         let enough = |mask: u64| n as f64 * n as f64 > 64.0 * (1u64 << mask.count_ones().min(63)) as f64;
         if n < 2 || !masks.iter().all(|&mask| enough(mask)) {
             return self.few_bits_sharing(masks);
@@ -109,8 +118,9 @@ impl Model {
         (masks.iter().map(of).sum::<f64>() / masks.len().max(1) as f64).max(1.0)
     }
 
-    /// As [`sharing`](Self::sharing), if the sample is too small to have shared keys. Bits count as independent: two
-    /// hashes agree in a bit that a share q of all hashes has set with probability q² + (1 − q)².
+    /// Estimates [`sharing`](Self::sharing) for a sample in which too few hashes share a key of one of the masks. Bits
+    /// count as independent. If the share q of the sample has a bit set, two hashes agree in it with probability
+    /// q² + (1 − q)². A sample of fewer than two hashes counts as spread evenly.
     fn few_bits_sharing(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
         if n < 2 {
