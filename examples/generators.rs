@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .collect();
     say(format_args!(
-        "pages,generator,questions,similar_pairs,recall,probes,candidates,brought_up,near,bytes_a_page,\
+        "pages,generator,questions,similar_pairs,recall,probes,candidates,candidates_found,near,bytes_a_page,\
          microseconds_a_question,microseconds_with_verification"
     ))?;
     let (choose, tell) = questions.split_at(questions.len() / 2);
@@ -187,7 +187,7 @@ struct Tally {
     found: u64,
     probes: u64,
     candidates: u64,
-    brought_up: u64,
+    candidates_found: u64,
     near: u64,
     seconds: f64,
     verified: f64,
@@ -195,7 +195,7 @@ struct Tally {
 
 impl Tally {
     fn verify(&mut self, stored: &Stored, question: &Question, pages: &[u32]) {
-        self.brought_up += pages.len() as u64;
+        self.candidates_found += pages.len() as u64;
         for &page in pages {
             self.near +=
                 u64::from(f64::from(estimate(question.bits(), stored.bits(page as usize))) >= SIMILARITY);
@@ -217,7 +217,7 @@ impl Tally {
             self.found as f64 / similar.max(1) as f64,
             each(self.probes),
             each(self.candidates),
-            each(self.brought_up),
+            each(self.candidates_found),
             each(self.near),
             bytes as f64 / pages as f64,
             self.seconds * 1e6 / asked as f64,

@@ -474,9 +474,9 @@ fn write(
                         &answer.near.map_or(String::new(), |n| n.to_string()),
                     ),
                     ("truth", truth),
-                    ("drawn", &drawn.map_or(String::new(), |n| n.to_string())),
+                    ("sampled", &drawn.map_or(String::new(), |n| n.to_string())),
                     ("true_pairs", &near.len()),
-                    ("told", &reported),
+                    ("reported", &reported),
                     ("right", &hit),
                     ("precision_from_score", &format_args!("{:.5}", share(hit, reported))),
                     ("recall_from_score", &format_args!("{:.5}", share(hit, near.len()))),
@@ -673,9 +673,9 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 item: format!(
                     "{corpus}, by {truth}, {} true pairs of {}texts: which is the better",
                     simhash.text("true_pairs"),
-                    match simhash.text("drawn") {
+                    match simhash.text("sampled") {
                         "" => String::new(),
-                        drawn => format!("{drawn} drawn "),
+                        sampled => format!("{sampled} sampled "),
                     }
                 ),
                 paper: "MinHash of words on every aspect except space (judged by eye)".into(),
@@ -875,7 +875,7 @@ mod tests {
         let rows = read_all(&options, EXPERIMENT.name).unwrap();
         let people: Vec<&Row> = rows.iter().filter(|row| row.text("truth") == BY_PEOPLE).collect();
         assert!(!people.is_empty());
-        assert!(people.iter().all(|row| row.number("true_pairs") == 1.0 && row.number("told") <= 2.0));
+        assert!(people.iter().all(|row| row.number("true_pairs") == 1.0 && row.number("reported") <= 2.0));
     }
 
     #[test]

@@ -58,8 +58,8 @@ struct Budgets {
 impl Budgets {
     fn of(&self, method: Method) -> &[u32] {
         match method {
-            Method::PsmP { .. } => &self.psm_p,
-            Method::PsmX { .. } => &self.psm_x,
+            Method::PsmKeyBits { .. } => &self.psm_p,
+            Method::PsmAllBits { .. } => &self.psm_x,
             Method::Dial { budgeted: true, .. } => &self.dial,
             _ => &[],
         }
@@ -147,6 +147,7 @@ fn run_at<'a>(
 /// Writes hashes and queries down, if that was asked for.
 fn dump(options: &Options, workload: &Workload, part: &str) -> Result<()> {
     let Some(folder) = &options.dump else { return Ok(()) };
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let write = |what: &str, hashes: &mut dyn Iterator<Item = u64>| {
         let path = folder.join(format!("{}{part}.{what}.u64", workload.name()));
         let bytes: Vec<u8> = hashes.flat_map(u64::to_le_bytes).collect();
@@ -166,8 +167,8 @@ fn label(method: &str) -> String {
             let key = bits.map_or("a key".into(), |bits| format!("a key of {bits} bits"));
             format!("dial, {tables} table{}, up to {flips} flip{} in {key}", plural(tables), plural(flips))
         }
-        Some(("PSM-X", bits)) => format!("PSM, 64 bits flipped ({bits} more a hash)"),
-        Some(("PSM-P", _)) => "PSM, flips in the key".into(),
+        Some(("PSM-64", bits)) => format!("PSM, 64 bits flipped ({bits} more a hash)"),
+        Some(("PSM-key", _)) => "PSM, flips in the key".into(),
         Some(("BPHS", tables)) => format!("BPHS, {tables} tables"),
         Some(("mih-rs", blocks)) => format!("mih-rs, {blocks} blocks"),
         Some(("FAISS", kind)) => format!("FAISS {}", kind.replace(',', " bits,")),
@@ -230,8 +231,8 @@ fn series(rows: &[&Row], shown: f64) -> Vec<Series> {
             let mut points: Vec<(f64, f64)> = points.filter(|point| point.0 >= shown).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let colour = match family {
-                "PSM-P" => 2,
-                "PSM-X" => 3,
+                "PSM-key" => 2,
+                "PSM-64" => 3,
                 _ => {
                     dials += 1;
                     [0, 5, 4, 6][(dials - 1) % 4]

@@ -37,7 +37,7 @@ const COLUMNS: [&str; 10] = [
 
 /// Methods of which the fastest variant is kept, by how their names begin. What is called the dial was called half
 /// tables when it could do less.
-const METHODS: [&str; 7] = ["dial", "half tables", "PSM-P", "BPHS 4", "BPHS 10", "BPHS 16", "mih-rs"];
+const METHODS: [&str; 7] = ["dial", "half tables", "PSM-key", "BPHS 4", "BPHS 10", "BPHS 16", "mih-rs"];
 
 fn path(options: &Options) -> PathBuf {
     options.results().join("history.csv")

@@ -180,9 +180,9 @@ fn throughput(rows: &[&Row]) -> Result<()> {
 fn plan(rows: &[&Row]) -> Result<()> {
     for row in rows {
         let name = format!("distance {}, recall {}", row.text("radius"), row.text("recall_wanted"));
-        ensure!(row.text("bytes_told") == row.text("bytes"), "{name}: bytes are not as told");
-        let off = (row.number("recall_told") - row.number("recall")).abs();
-        ensure!(off <= 0.06, "{name}: recall is {off} from what was told");
+        ensure!(row.text("bytes_predicted") == row.text("bytes"), "{name}: bytes are not as predicted");
+        let off = (row.number("recall_predicted") - row.number("recall")).abs();
+        ensure!(off <= 0.06, "{name}: recall is {off} from the predicted one");
     }
     Ok(())
 }
@@ -338,7 +338,7 @@ mod tests {
             broken("flip-order", &orders(0.9, 0.5).replace("random order,9", "random order,8"))
                 .contains("other numbers")
         );
-        let plan = "command,radius,recall_wanted,bytes_told,bytes,recall_told,recall\n";
+        let plan = "command,radius,recall_wanted,bytes_predicted,bytes,recall_predicted,recall\n";
         assert!(broken("plan", &format!("{plan}x,3,0.95,10,11,0.95,0.95\n")).contains("bytes"));
         assert!(broken("plan", &format!("{plan}x,3,0.95,10,10,0.95,0.5\n")).contains("recall"));
         let online = "command,method,mode,budget,recall,stored,documents\n";

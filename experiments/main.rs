@@ -332,7 +332,7 @@ mod tests {
         let options = options("check", folder.path());
         run(&options).unwrap();
         let verdicts = fs::read_to_string(options.results().join("VERDICTS.md")).unwrap();
-        assert!(verdicts.contains("PSM-P / BPHS 10") && verdicts.contains("1.024 billion"));
+        assert!(verdicts.contains("PSM-key / BPHS 10") && verdicts.contains("1.024 billion"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ struct NearnessConfig {
     /// The published numbers of flips, for h = 1, 2 and 3: points of every curve.
     published: [Vec<u64>; 3],
     recalls: Vec<f64>,
-    /// Bits of the key of reading P.
+    /// Bits of the key among which PSM flips.
     key_bits: u32,
     /// Bands are all ranges between two of them.
     edges: Vec<f64>,
@@ -76,14 +76,14 @@ const RADIUS: u32 = 3;
 enum Measure {
     /// Flips of exactly h bits, among the pairs at distance h.
     Flips(u32),
-    /// Probes of reading X: flips of 0 to 3 of all bits in one order, among the pairs at distances 1 to 3.
-    ProbesX,
-    /// Probes of reading P: the same with flips in the key alone.
-    ProbesP,
+    /// Probes over all 64 bits: flips of 0 to 3 bits in one order, among the pairs at distances 1 to 3.
+    ProbesAllBits,
+    /// Probes with flips in the key alone, otherwise the same.
+    ProbesKeyBits,
 }
 
 const MEASURES: [Measure; 5] =
-    [Measure::Flips(1), Measure::Flips(2), Measure::Flips(3), Measure::ProbesX, Measure::ProbesP];
+    [Measure::Flips(1), Measure::Flips(2), Measure::Flips(3), Measure::ProbesAllBits, Measure::ProbesKeyBits];
 
 impl Measure {
     fn name(self) -> &'static str {
@@ -91,8 +91,8 @@ impl Measure {
             Self::Flips(1) => "flips, h = 1",
             Self::Flips(2) => "flips, h = 2",
             Self::Flips(_) => "flips, h = 3",
-            Self::ProbesX => "probes, all bits",
-            Self::ProbesP => "probes, key",
+            Self::ProbesAllBits => "probes, all bits",
+            Self::ProbesKeyBits => "probes, key",
         }
     }
 
@@ -100,13 +100,13 @@ impl Measure {
     fn most(self, key_bits: u32) -> u64 {
         match self {
             Self::Flips(h) => sets(h),
-            Self::ProbesX => (0..=RADIUS).map(sets).sum(),
-            Self::ProbesP => (0..=RADIUS).map(|h| sets_of(u64::from(key_bits), h)).sum(),
+            Self::ProbesAllBits => (0..=RADIUS).map(sets).sum(),
+            Self::ProbesKeyBits => (0..=RADIUS).map(|h| sets_of(u64::from(key_bits), h)).sum(),
         }
     }
 }
 
-/// The leading bits, among which reading P flips.
+/// The mask of the leading bits, among which PSM with flips in the key flips.
 fn key(bits: u32) -> u64 {
     u64::MAX << (BITS as u32 - bits)
 }
@@ -195,8 +195,8 @@ fn measure(
     for measure in MEASURES {
         let (pairs, among, sizes) = match measure {
             Measure::Flips(h) => (&by_distance[h as usize - 1], u64::MAX, h..=h),
-            Measure::ProbesX => (&all, u64::MAX, 0..=RADIUS),
-            Measure::ProbesP => (&all, key(config.key_bits), 0..=RADIUS),
+            Measure::ProbesAllBits => (&all, u64::MAX, 0..=RADIUS),
+            Measure::ProbesKeyBits => (&all, key(config.key_bits), 0..=RADIUS),
         };
         let cosines = near(pairs);
         let found = flips(pairs, &weights, among, sizes, Order::Vosh(FlipCost::Abs));
@@ -291,8 +291,8 @@ fn normal_vector(rng: &mut Xoshiro256PlusPlus) -> [f32; BITS] {
 fn likelihoods(weights: &[f32; BITS], cosines: &[f64], measure: Measure, key_bits: u32) -> Vec<Vec<f64>> {
     let (among, sizes) = match measure {
         Measure::Flips(h) => (u64::MAX, h..=h),
-        Measure::ProbesX => (u64::MAX, 0..=RADIUS),
-        Measure::ProbesP => (key(key_bits), 0..=RADIUS),
+        Measure::ProbesAllBits => (u64::MAX, 0..=RADIUS),
+        Measure::ProbesKeyBits => (key(key_bits), 0..=RADIUS),
     };
     let masks: Vec<u64> =
         Vosh::new(Volatility::new(weights, among, FlipCost::Abs), sizes).map(|flip| flip.mask).collect();
@@ -432,7 +432,7 @@ fn within_intervals(rows: &[&Row], expected: &[Row], give: f64) -> usize {
 
 /// Probes for 95 % of the pairs, over all bits and in the key.
 fn probes_told(rows: &[Row], corpus: &str, band: [f64; 2]) -> [String; 2] {
-    [Measure::ProbesX, Measure::ProbesP]
+    [Measure::ProbesAllBits, Measure::ProbesKeyBits]
         .map(|measure| probes_for(&pick(rows, corpus, measure, band), 0.95).map_or("?".into(), short))
 }
 
@@ -506,10 +506,12 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 /// Probes for 95 % of the pairs at distances 1 to 3 against their cosine.
 fn against_cosine(config: &NearnessConfig, rows: &[Row], corpus: &str) -> Panel {
     let mut series = Vec::new();
-    for (colour, (measure, name)) in
-        [(Measure::ProbesX, "flips of all 64 bits (X)"), (Measure::ProbesP, "flips in the key (P)")]
-            .into_iter()
-            .enumerate()
+    for (colour, (measure, name)) in [
+        (Measure::ProbesAllBits, "flips of all 64 bits (X)"),
+        (Measure::ProbesKeyBits, "flips in the key (P)"),
+    ]
+    .into_iter()
+    .enumerate()
     {
         // Bands between neighbouring edges, at their median.
         let points = config.edges.windows(2).filter_map(|band| {
@@ -624,7 +626,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
         let found = at_published(rows, &expected, "model", band).unwrap_or_default();
         let recalls: Vec<String> =
             found.iter().map(|row| format!("{:.2}", row.number("recall") * 100.0)).collect();
-        let [x, p] = [Measure::ProbesX, Measure::ProbesP]
+        let [x, p] = [Measure::ProbesAllBits, Measure::ProbesKeyBits]
             .map(|measure| probes_for(&pick(rows, "model", measure, band), 0.95).map_or("?".into(), short));
         all.push(Verdict {
             item: format!("the model's best cosine, {}", band[0]),
@@ -672,8 +674,8 @@ mod tests {
         for measure in MEASURES {
             let (among, sizes) = match measure {
                 Measure::Flips(h) => (u64::MAX, h..=h),
-                Measure::ProbesX => (u64::MAX, 0..=RADIUS),
-                Measure::ProbesP => (key(key_bits), 0..=RADIUS),
+                Measure::ProbesAllBits => (u64::MAX, 0..=RADIUS),
+                Measure::ProbesKeyBits => (key(key_bits), 0..=RADIUS),
             };
             let order: HashMap<u64, usize> =
                 Vosh::new(Volatility::new(&weights, among, FlipCost::Abs), sizes.clone())

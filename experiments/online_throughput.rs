@@ -43,8 +43,8 @@ fn run(options: &Options) -> Result<()> {
 fn family(method: &str) -> &str {
     match method {
         m if m.starts_with("BPHS") => "BPHS (exact)",
-        m if m.starts_with("PSM-X") => "PSM, flips over 64 bits",
-        m if m.starts_with("PSM-P") => "PSM, flips in the key",
+        m if m.starts_with("PSM-64") => "PSM, flips over 64 bits",
+        m if m.starts_with("PSM-key") => "PSM, flips in the key",
         "dial 2/1" => "dial",
         "dial 2/1, exact" => "dial (exact)",
         m if m.starts_with("mih") => "mih-rs (exact)",
@@ -130,7 +130,8 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
     };
     for (workload, rows) in workloads(rows) {
         for mode in ["all", "first"] {
-            for (reading, start) in [("PSM-X", "PSM-X"), ("PSM-P", "PSM-P"), ("dial (ours)", "dial 2")] {
+            for (reading, start) in [("PSM-64", "PSM-64"), ("PSM-key", "PSM-key"), ("dial (ours)", "dial 2")]
+            {
                 for &tables in &config.compared_tables {
                     let Some(psm) = best(&rows, mode, start) else { continue };
                     let Some(bphs) = best(&rows, mode, &format!("BPHS {tables}")) else { continue };
@@ -161,7 +162,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
         }
         let rivals: Vec<&Row> =
             ["mih", "gaoya"].iter().filter_map(|start| best(&rows, "all", start)).collect();
-        for start in ["PSM-P", "dial 2"] {
+        for start in ["PSM-key", "dial 2"] {
             for rival in &rivals {
                 let Some(ours) = best(&rows, "all", start) else { continue };
                 let ratio = ours.number("queries_per_cpu_second") / rival.number("queries_per_cpu_second");

@@ -1,4 +1,4 @@
-//! What `plan` tells, held against indexes built as it says: looks, recall, candidates, bytes and speed.
+//! Predictions of `plan`, compared with indexes built as it says: probes, recall, candidates, bytes and speed.
 //! Ours: the paper has no such figure.
 
 use crate::check::Verdict;
@@ -120,22 +120,22 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
                 ("tables", &choice.tables),
                 ("key_bits", &choice.key_bits),
                 ("flips", &choice.flips),
-                ("looks", &choice.probes),
-                ("all_looks", &choice.all_probes),
-                ("recall_told", &format_args!("{:.5}", choice.recall)),
+                ("probes", &choice.probes),
+                ("all_probes", &choice.all_probes),
+                ("recall_predicted", &format_args!("{:.5}", choice.recall)),
                 ("recall", &format_args!("{recall:.5}")),
-                ("candidates_told", &format_args!("{:.3}", choice.candidates)),
+                ("candidates_predicted", &format_args!("{:.3}", choice.candidates)),
                 ("candidates", &format_args!("{:.3}", each(cost.candidates as f64))),
                 ("matches", &format_args!("{:.3}", each(hits.len() as f64))),
-                ("bytes_told", &choice.bytes),
+                ("bytes_predicted", &choice.bytes),
                 ("bytes", &index.bytes()),
-                ("queries_per_cpu_second_told", &format_args!("{reported:.0}")),
+                ("queries_per_cpu_second_predicted", &format_args!("{reported:.0}")),
                 ("queries_per_cpu_second", &format_args!("{measured:.0}")),
                 ("threads", &1),
                 ("cpu_seconds", &format_args!("{seconds:.5}")),
             ])?;
             options.progress.say(format!(
-                "  h {radius:>2}, {wanted} wanted: {} × {} / {}, {} looks: recall {:.3} told, {recall:.3} found; {} queries/s told, {} measured",
+                "  h {radius:>2}, {wanted} wanted: {} × {} / {}, {} probes: recall {:.3} predicted, {recall:.3} found; {} queries/s predicted, {} measured",
                 choice.tables,
                 choice.key_bits,
                 choice.flips,
@@ -149,12 +149,12 @@ fn run_on(options: &Options, config: &PlanConfig, workload: &Workload, table: &m
     Ok(())
 }
 
-/// What is reported and what is, for each thing.
+/// The measured and the predicted column of each quantity.
 const THINGS: [(&str, &str); 4] = [
-    ("recall", "recall_told"),
-    ("candidates", "candidates_told"),
-    ("bytes", "bytes_told"),
-    ("queries_per_cpu_second", "queries_per_cpu_second_told"),
+    ("recall", "recall_predicted"),
+    ("candidates", "candidates_predicted"),
+    ("bytes", "bytes_predicted"),
+    ("queries_per_cpu_second", "queries_per_cpu_second_predicted"),
 ];
 
 fn draw(options: &Options, rows: &[Row]) -> Result<()> {
@@ -165,11 +165,11 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
             let (title, x, y): (&str, Axis, Axis) = match thing {
                 "recall" => (
                     "recall",
-                    Axis::share("recall that is told").between(0.88, 1.005),
+                    Axis::share("predicted recall").between(0.88, 1.005),
                     Axis::share("found").between(0.88, 1.005),
                 ),
-                "candidates" => ("candidates a query", Axis::log("told"), Axis::log("counted")),
-                _ => ("queries per processor second", Axis::log("told"), Axis::log("measured")),
+                "candidates" => ("candidates a query", Axis::log("predicted"), Axis::log("counted")),
+                _ => ("queries per processor second", Axis::log("predicted"), Axis::log("measured")),
             };
             let of = |row: &Row| (row.number(reported), row.number(thing));
             let mut series: Vec<Series> = (0..)
@@ -181,7 +181,7 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
                 .collect();
             let ends = rows.iter().flat_map(|row| [of(row).0, of(row).1]);
             let (least, most) = ends.fold((f64::MAX, 0f64), |(l, m), x| (l.min(x), m.max(x)));
-            series.push(Series::new("as told", Look::Reference, vec![(least, least), (most, most)]));
+            series.push(Series::new("as predicted", Look::Reference, vec![(least, least), (most, most)]));
             Panel { title: title.into(), x, y, series }
         })
         .collect();
@@ -225,7 +225,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                 ours: format!("{farthest} at the farthest"),
                 finding: good.into(),
                 because: match thing {
-                    "queries_per_cpu_second" => "writing matches down is not told".into(),
+                    "queries_per_cpu_second" => "writing matches down is not predicted".into(),
                     "recall" => "counted on queries other than those measured".into(),
                     "candidates" => "hashes that share a key are counted on a sample".into(),
                     _ => "counted by the layout".into(),

@@ -277,18 +277,18 @@ def plan():
     body = []
     for name in PLANS:
         for r in rows(f"plan/{name}.csv"):
-            speed = [float(r[f"queries_per_cpu_second{which}"]) for which in ("_told", "")]
+            speed = [float(r[f"queries_per_cpu_second{which}"]) for which in ("_predicted", "")]
             body.append([
                 f"{'real' if r['source'] == 'real' else 'generated'}, {int(r['stored']):,}",
                 r["radius"], r["recall_wanted"],
                 f"{r['tables']} × {r['key_bits']} / {r['flips']}",
-                f"{r['looks']} of {r['all_looks']}",
-                *(f"{float(r[f'recall{which}']):.3f}" for which in ("_told", "")),
-                *(f"{float(r[f'candidates{which}']):,.1f}" for which in ("_told", "")),
+                f"{r['probes']} of {r['all_probes']}",
+                *(f"{float(r[f'recall{which}']):.3f}" for which in ("_predicted", "")),
+                *(f"{float(r[f'candidates{which}']):,.1f}" for which in ("_predicted", "")),
                 f"{float(r['matches']):.2f}",
                 *(f"{value / 1000:,.0f} k" for value in speed),
                 f"{speed[0] / speed[1]:.2f}",
-                *(f"{float(r[f'bytes{which}']) / 1e6:.2f} MB" for which in ("_told", "")),
+                *(f"{float(r[f'bytes{which}']) / 1e6:.2f} MB" for which in ("_predicted", "")),
             ])
     return table(
         ("distinct hashes", "h", "wanted", "tables × key bits / flips", "probes", "recall predicted", "found", "candidates predicted",
@@ -386,9 +386,9 @@ def levels():
 
 # Our readings of PSM, and the names of their rows.
 READINGS = (
-    ("flips in the key, VOSH", r"PSM-P -\d"),
-    ("flips in the key, static order", r"PSM-P -\d static"),
-    ("flips over 64 bits, VOSH", r"PSM-X \d+"),
+    ("flips in the key, VOSH", r"PSM-key -\d"),
+    ("flips in the key, static order", r"PSM-key -\d static"),
+    ("flips over 64 bits, VOSH", r"PSM-64 \d+"),
 )
 
 
@@ -418,10 +418,10 @@ def paper_searches():
                     ratio, found = psm / rate, best(mode, pattern)[0] / best(mode, f"BPHS {tables:.0f}")[0]
                     name = f"Table 2, PSM<sub>{letter}</sub> over BPHS<sub>{letter}</sub>, {tables:.0f} tables"
                     yield name, times(ratio), f"{times(found)}, {reading}", times(found / ratio), where
-        for method, least, most, patterns in (("BPHS, 10 tables", 10, 10, ["BPHS 10"]), ("PSM", 1.06, 2, ["PSM-P -2", r"PSM-X \d+"])):
+        for method, least, most, patterns in (("BPHS, 10 tables", 10, 10, ["BPHS 10"]), ("PSM", 1.06, 2, ["PSM-key -2", r"PSM-64 \d+"])):
             for pattern in patterns:
                 sizes = [float(r["tables"]) for r in of if re.fullmatch(pattern, r["method"])]
-                reading = dict(zip(["PSM-P -2", r"PSM-X \d+"], [", flips in the key", ", flips over 64 bits"])).get(pattern, "")
+                reading = dict(zip(["PSM-key -2", r"PSM-64 \d+"], [", flips in the key", ", flips over 64 bits"])).get(pattern, "")
                 sizes_of = f"{min(sizes):.2f} to {max(sizes):.2f}" if min(sizes) < max(sizes) else f"{min(sizes):.2f}"
                 wanted = f"{least:g} to {most:g}" if least < most else f"{least:g}"
                 yield f"Table 2, {method}: memory in tables", wanted, sizes_of + reading, times(min(sizes) / least), where
@@ -461,7 +461,7 @@ def paper_sentences():
             one = next(r for r in of if (r["mode"], r["method"]) == (mode, method))
             return f"{int(one['budget']):,}"
 
-        key, bits = (f"{probes('all', of)} probes for every match and {probes('first', of)} for the first" for of in ("PSM-P -2", "PSM-X 8"))
+        key, bits = (f"{probes('all', of)} probes for every match and {probes('first', of)} for the first" for of in ("PSM-key -2", "PSM-64 8"))
         yield "docs/paper-numbers.md", f"""95 % recall takes {key} with flips in the key, {bits} with flips over 64 bits."""
 
 
@@ -531,9 +531,9 @@ def by_level(name):
 
 
 BPHS = r"BPHS (4|10|16)"
-SCALED = ("BPHS 4", "BPHS 10", "BPHS 16", "PSM-P -2", "dial 2/1", "mih-rs 3")
+SCALED = ("BPHS 4", "BPHS 10", "BPHS 16", "PSM-key -2", "dial 2/1", "mih-rs 3")
 NAMED = {
-    "BPHS 4": "BPHS, 4 tables", "BPHS 10": "BPHS, 10 tables", "BPHS 16": "BPHS, 16 tables", "PSM-P -2": "PSM, flips in the key",
+    "BPHS 4": "BPHS, 4 tables", "BPHS 10": "BPHS, 10 tables", "BPHS 16": "BPHS, 16 tables", "PSM-key -2": "PSM, flips in the key",
     "dial 2/1": "dial, 2 tables (ours)", "mih-rs 3": "mih-rs, 3 blocks", "dial 3/1": "dial, 3 tables (ours)",
 }
 
@@ -608,10 +608,10 @@ def dials():
     def lead_over(beside, of, radius="3", recall=1):
         return over(fastest(every, of, radius, recall), fastest(every, beside, radius, 1))
 
-    looks = sorted((int(r["stored"]), int(r["budget"])) for r in rows(f"{SEVENTH}.csv") if (r["method"], r["mode"]) == ("dial 2/1", "all"))
-    large = sorted({budget for size, budget in looks if size > 7e6})
-    psm = max(int(r["budget"]) for r in rows(f"{SEVENTH}.csv") if (r["method"], r["mode"]) == ("PSM-P -2", "all"))
-    yield "METHODOLOGY.md", f"""the dial makes {looks[0][1]} looks at {looks[0][0] / 1e6:.1f} million hashes, {large[0]} or {large[-1]} at 7 to 56 million, and PSM up to {psm}"""
+    probes = sorted((int(r["stored"]), int(r["budget"])) for r in rows(f"{SEVENTH}.csv") if (r["method"], r["mode"]) == ("dial 2/1", "all"))
+    large = sorted({budget for size, budget in probes if size > 7e6})
+    psm = max(int(r["budget"]) for r in rows(f"{SEVENTH}.csv") if (r["method"], r["mode"]) == ("PSM-key -2", "all"))
+    yield "METHODOLOGY.md", f"""the dial makes {probes[0][1]} probes at {probes[0][0] / 1e6:.1f} million hashes, {large[0]} or {large[-1]} at 7 to 56 million, and PSM up to {psm}"""
     yield "experiments/README.md", f"with all probes {lead_over('mih-rs .', r'dial ./.*'):.0f} times as many as mih-rs"
     yield "experiments/README.md", f"at distance 6 it answers {lead_over('BPHS 28', r'dial ./.', '6', 0.95):.1f} times as many as BPHS with 28 tables"
 
@@ -855,7 +855,7 @@ def rivals_crawl():
     for row in rows("crawl/rivals.csv"):
         body.append([
             row["corpus"], f'{row["tool"]} {row["version"]}', *(f'{float(row[part + "_microseconds"]):,.0f}' for part in ("sketching", "asking")),
-            f'{int(row["bytes_a_page"]):,}', short(row["recall"]), "–" if row["called_near"] == "0" else short(row["precision"]), row["work"],
+            f'{int(row["bytes_a_page"]):,}', short(row["recall"]), "–" if row["reported"] == "0" else short(row["precision"]), row["work"],
         ])
     head = ("pages", "asked", "µs a page, sketching", "asking and storing", "bytes a page", "recall", "precision", "what it does")
     return table(head, body)
@@ -967,17 +967,17 @@ def nine_sets():
 
 def plans():
     made = [r for name in PLANS for r in rows(f"plan/{name}.csv")]
-    recall = max(abs(float(r["recall_told"]) - float(r["recall"])) for r in made)
-    candidates = sorted(float(r["candidates_told"]) / float(r["candidates"]) - 1 for r in made)
-    speed = sorted(float(r["queries_per_cpu_second_told"]) / float(r["queries_per_cpu_second"]) for r in made)
-    assert max(candidates[-2], -candidates[0]) <= 0.1 and all(r["bytes"] == r["bytes_told"] for r in made)
+    recall = max(abs(float(r["recall_predicted"]) - float(r["recall"])) for r in made)
+    candidates = sorted(float(r["candidates_predicted"]) / float(r["candidates"]) - 1 for r in made)
+    speed = sorted(float(r["queries_per_cpu_second_predicted"]) / float(r["queries_per_cpu_second"]) for r in made)
+    assert max(candidates[-2], -candidates[0]) <= 0.1 and all(r["bytes"] == r["bytes_predicted"] for r in made)
     assert 1 / 1.5 <= speed[0] <= 0.7
     yield "docs/plan.md", f"""Recall is predicted to within {short(recall + 0.0005)}, candidates to within 10 % (once {percent(candidates[-1])} % too many"""
     yield "docs/plan.md", f"Predicted speed is between a third too slow and {speed[-1]:.1f} times too fast"
     yield "experiments/README.md", f"""recall to within {short(recall + 0.0005)}, candidates mostly to within 10 %, bytes exactly; speed between a third too slow and
         {speed[-1]:.1f} times too fast"""
     a_match = [
-        (1e9 / float(r["queries_per_cpu_second"]) - 1e9 / float(r["queries_per_cpu_second_told"])) / float(r["matches"]) for r in made
+        (1e9 / float(r["queries_per_cpu_second"]) - 1e9 / float(r["queries_per_cpu_second_predicted"])) / float(r["matches"]) for r in made
     ]
     least, most = min(value for value in a_match if value > 0), max(a_match)
     yield "docs/plan.md", f"by the table below it takes {least:.0f} to {most:.0f} ns each"
@@ -1008,7 +1008,7 @@ def searches():
     def ratios(mode, pattern, beside):
         return [times(over(best(of, mode, pattern), best(of, mode, beside))).removesuffix(" ×") for of in made]
 
-    psm, static, dial = r"PSM-P -\d", r"PSM-P -\d static", "dial 2/1"
+    psm, static, dial = r"PSM-key -\d", r"PSM-key -\d static", "dial 2/1"
     four, ten = ratios("all", psm, "BPHS 4"), ratios("all", psm, "BPHS 10")
 
     def share(pattern, beside):
@@ -1025,13 +1025,13 @@ def searches():
         ten (with AVX2 {four[1]} ×, {first[0][1]} ×, {ten[1]} ×, {first[1][1]} ×)"""
     sorted_out = [ratios(mode, static, f"BPHS {tables}") for mode in ("all", "first") for tables in (4, 10)]
     dials = [ratios(mode, dial, f"BPHS {tables}") for mode in ("all", "first") for tables in (4, 10)]
-    bits = [ratios("all", r"PSM-X \d+", f"BPHS {tables}") for tables in (4, 10)]
+    bits = [ratios("all", r"PSM-64 \d+", f"BPHS {tables}") for tables in (4, 10)]
     yield "experiments/README.md", f"""flips in the key (VOSH) {four[0]} × and {ten[0]} × for every match, {first[0][0]} × and {first[1][0]} × for the first (with AVX2
         {four[1]} ×, {ten[1]} ×, {first[0][1]} ×, {first[1][1]} ×); in our static order {sorted_out[0][0]} × and {sorted_out[1][0]} ×, {sorted_out[2][0]} × and
         {sorted_out[3][0]} ×; the dial {dials[0][0]} × and {dials[1][0]} ×, {dials[2][0]} × and {dials[3][0]} × (with AVX2 {dials[0][1]} ×, {dials[1][1]} ×,
         {dials[2][1]} ×, {dials[3][1]} ×); flips over all 64 bits {bits[0][0]} × and {bits[1][0]} ×."""
     yield "experiments/README.md", f"""Memory {share(psm, "BPHS 10")} × that of ten tables for flips in the key, {share(dial, "BPHS 10")} × for the dial,
-        {share("PSM-X 8", "BPHS 10")} × and more for flips over all bits."""
+        {share("PSM-64 8", "BPHS 10")} × and more for flips over all bits."""
 
     seventh = [
         over(*(max((r for r in of if (r["method"], r["mode"]) == (method, "all")), key=lambda r: (int(r["stored"]), rate(r))) for method in (dial, "BPHS 10")))
@@ -1046,7 +1046,7 @@ def searches():
 
     yield "experiments/README.md", f"""Our four-table BPHS answers {thousands("all", "BPHS 4")} queries a second for every match, the paper's 154,000. Our *ten*-table BPHS
         answers {thousands("all", "BPHS 10")}, the paper's 189,000."""
-    yield "experiments/README.md", f"""For the first match, our flips in the key (reading P) answer {thousands("first", psm)} queries a second in the paper's order and
+    yield "experiments/README.md", f"""For the first match, our flips in the key answer {thousands("first", psm)} queries a second in the paper's order and
         {thousands("first", static)} in ours, the paper's PSM 1.4 to 1.6 million. For every match {thousands("all", psm)} and {thousands("all", static)}, the
         paper's 645,000 to 760,000: our pairs need {best(made[0], "all", psm)["budget"]} probes."""
 

@@ -231,11 +231,11 @@ pub enum Method {
     Bphs {
         tables: u32,
     },
-    PsmX {
+    PsmAllBits {
         filter_bits: u32,
     },
     /// Bits that the key has less than ⌊log₂ n⌋.
-    PsmP {
+    PsmKeyBits {
         fewer: u32,
         #[serde(default)]
         order: FlipOrder,
@@ -366,10 +366,10 @@ impl Method {
             |flipped_bits| PsmParams { cost: FlipCost::Abs, radius, flipped_bits, ..PsmParams::default() };
         Ok(match self {
             Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
-            Self::PsmX { filter_bits } => {
+            Self::PsmAllBits { filter_bits } => {
                 Built::Psm(Psm::new(hashes, psm(FlippedBits::All { filter_bits }))?)
             }
-            Self::PsmP { fewer, order } => {
+            Self::PsmKeyBits { fewer, order } => {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
                 let index = Psm::new(hashes, psm(FlippedBits::Key { key_bits: Some(bits) }))?;
                 Built::Psm(match order {
@@ -403,13 +403,13 @@ impl Method {
 
     /// Whether it has a budget of probes.
     pub fn budgeted(self) -> bool {
-        matches!(self, Self::PsmX { .. } | Self::PsmP { .. } | Self::Dial { budgeted: true, .. })
+        matches!(self, Self::PsmAllBits { .. } | Self::PsmKeyBits { .. } | Self::Dial { budgeted: true, .. })
     }
 
     /// Whether another method of the same calibration has the same budgets.
     fn family(self) -> String {
         match self {
-            Self::PsmX { .. } => "psm-x".into(),
+            Self::PsmAllBits { .. } => "psm-x".into(),
             other => format!("{other:?}"),
         }
     }
@@ -418,9 +418,9 @@ impl Method {
     pub fn name(self) -> String {
         match self {
             Self::Bphs { tables } => format!("BPHS {tables}"),
-            Self::PsmX { filter_bits } => format!("PSM-X {filter_bits}"),
-            Self::PsmP { fewer, order: FlipOrder::Vosh } => format!("PSM-P -{fewer}"),
-            Self::PsmP { fewer, order: FlipOrder::Static } => format!("PSM-P -{fewer} static"),
+            Self::PsmAllBits { filter_bits } => format!("PSM-64 {filter_bits}"),
+            Self::PsmKeyBits { fewer, order: FlipOrder::Vosh } => format!("PSM-key -{fewer}"),
+            Self::PsmKeyBits { fewer, order: FlipOrder::Static } => format!("PSM-key -{fewer} static"),
             Self::Dial { tables, flips, key_bits, budgeted } => {
                 let keys = key_bits.map_or(String::new(), |bits| format!("x{bits}"));
                 format!("dial {tables}{keys}/{flips}{}", if budgeted { "" } else { ", exact" })
@@ -434,7 +434,7 @@ impl Method {
     /// Slow ones are timed on a part of the queries, so that all take about as long.
     fn share(self, radius: u32) -> usize {
         match self {
-            Self::PsmX { .. } => 8,
+            Self::PsmAllBits { .. } => 8,
             Self::Linear => 200,
             Self::Mih { .. } if radius > 3 => 20,
             Self::Mih { .. } | Self::Gaoya { .. } => 4,

@@ -269,7 +269,7 @@ impl Body {
         self.length
     }
 
-        /// True if the body has no bytes.
+    /// True if the body has no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

@@ -18,7 +18,7 @@ import tempfile
 
 WORDS = "--method simhash --features words --distance 3"
 FIELDS = [
-    "date", "machine", "kernel", "command", "input", "setting", "options", "pages", "kept", "largest_cluster", "distinct", "crowds",
+    "date", "machine", "kernel", "command", "input", "setting", "options", "pages", "kept", "largest_cluster", "distinct", "capped",
     "cpu_seconds", "join_cpu_seconds", "verify_cpu_seconds", "peak_mb",
 ]
 
@@ -86,7 +86,7 @@ def measured(given, name, documents, setting, options):
         "pages": sum(report["outcome"][of] for of in ("kept", "removed")), "kept": report["outcome"]["kept"],
         "largest_cluster": max((of["size"] for of in report["largest_clusters"]), default=1),
         "distinct": report["searched"]["distinct"],
-        "crowds": crowded(report["searched"]["capped"]),
+        "capped": crowded(report["searched"]["capped"]),
         "cpu_seconds": f"{spent:.2f}",
         "join_cpu_seconds": f"{sum(stages.get(of, 0) for of in ('join', 'search')):.3f}",
         "verify_cpu_seconds": f"{stages.get('verify', 0):.3f}",

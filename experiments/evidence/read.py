@@ -49,11 +49,11 @@ def grouped(rows, of):
     return [groups[name] for name in sorted(groups)]
 
 
-def weighted(rows, can_go, draws=1000, seed=1):
+def weighted(rows, removable, draws=1000, seed=1):
     """Share of a list that can go, with its interval: a pair weighs what its band holds for each read one."""
     taken = collections.Counter(row["stratum"] for row in rows)
     groups = grouped(
-        rows, lambda row: (int(row["stratum_pairs"]) / taken[row["stratum"]], can_go[row["pair"]])
+        rows, lambda row: (int(row["stratum_pairs"]) / taken[row["stratum"]], removable[row["pair"]])
     )
 
     def share(drawn):
@@ -67,12 +67,12 @@ def weighted(rows, can_go, draws=1000, seed=1):
     ]
 
 
-def run_rates(rows, can_go, runs):
+def run_rates(rows, removable, runs):
     """Rates of a run on the pairs of its corpora; runs: {corpus: set of listed pairs of ids}."""
 
     def outcome(row):
         listed = frozenset((row["a_id"], row["b_id"])) in runs[row["corpus"]]
-        goes = can_go[row["pair"]]
+        goes = removable[row["pair"]]
         return goes and listed, listed and not goes, goes and not listed
 
     groups = [list(map(sum, zip(*group))) for group in grouped(rows, outcome)]
@@ -109,27 +109,27 @@ def main():
         for other in readers[1:]:
             words = [[reader[pair][at] for pair in order] for reader in (readers[0], other)]
             print(name, "agreement %.3f, kappa %.3f" % agreement(*words))
-    can_go = {
+    removable = {
         pair: readers[0][pair][1] == "yes"
         for pair in order
         if len({reader[pair][1] for reader in readers}) == 1
     }
-    agreed = [row for row in key if row["pair"] in can_go]
-    print(f"{len(agreed)} of {len(key)} agreed, {sum(can_go.values())} can go")
+    agreed = [row for row in key if row["pair"] in removable]
+    print(f"{len(agreed)} of {len(key)} agreed, {sum(removable.values())} removable")
     for stratum in sorted({row["stratum"] for row in agreed}):
-        inside = [can_go[row["pair"]] for row in agreed if row["stratum"] == stratum]
-        print(f"3-shingles {stratum}: {sum(inside)} of {len(inside)} can go")
+        inside = [removable[row["pair"]] for row in agreed if row["stratum"] == stratum]
+        print(f"3-shingles {stratum}: {sum(inside)} of {len(inside)} removable")
     for measure in ("j3", "j5", "containment3"):
-        values = [(float(row[measure]), can_go[row["pair"]]) for row in agreed]
+        values = [(float(row[measure]), removable[row["pair"]]) for row in agreed]
         area = score.auc(values)
         if area is not None:
             best = max((two_f1(values, least), least) for least, _ in values)
             print(f"{measure}: AUC {area:.3f}, best F1 {best[0]:.3f} at {best[1]:.3f}")
     if agreed and all(row["stratum_pairs"] for row in agreed):
-        print("share of the list that can go:", weighted(agreed, can_go))
+        print("share of the list that is removable:", weighted(agreed, removable))
     if given.run:
         runs = dict(listed(part) for part in given.run)
-        print(json.dumps(run_rates([row for row in agreed if row["corpus"] in runs], can_go, runs)))
+        print(json.dumps(run_rates([row for row in agreed if row["corpus"] in runs], removable, runs)))
 
 
 def two_f1(values, least):

@@ -5,7 +5,7 @@ usage: removal.py SIMFLIP ROWS.csv [--seeds N] SET=DOCUMENTS,KIND ...      KIND:
 Every set is run with each setting and seed; its rows take the place of those that it had. Documents are sets of shingles of words (corpus.py), compared by products of
 sparse matrices, without a hash. A row has:
 
-can_go      different texts of which another, fuller one (for a resemblance: an earlier one) has enough
+duplicates      different texts of which another, fuller one (for a resemblance: an earlier one) has enough
 recall_all  of these, the share that was removed
 recall      removed / (removed + missed): missed are texts that are kept though a kept one before them has enough
 share, low, high   the same as the run printed it, from its sample, with its interval; covers: whether it holds recall
@@ -36,7 +36,7 @@ SETTINGS = {
     "--verify containment": (["--verify", "containment"], 5, "containment", 0.82),
 }
 FIELDS = [
-    "set", "kind", "setting", "seed", "documents", "texts", "removed", "can_go", "recall_all", "recall", "share", "low", "high", "covers",
+    "set", "kind", "setting", "seed", "documents", "texts", "removed", "duplicates", "recall_all", "recall", "share", "low", "high", "covers",
     "precision", "held", "lost_half", "cpu_seconds", "kernel",
 ]
 ROWS = 256
@@ -119,14 +119,14 @@ def score(runs, pairs, measure, truth):
     same = truth.sizes[texts] == truth.sizes[others] if measure == "containment" else numpy.zeros(len(texts), bool)
     for kept, row in runs:
         gone, by_kept, number = ~kept, kept[others], len(kept)
-        can_go = any_of(texts[before & ~same | by_kept & same], number)
+        duplicates = any_of(texts[before & ~same | by_kept & same], number)
         missed = int((any_of(texts[by_kept & before], number) & kept).sum())
         right = int((any_of(texts[by_kept], number) & gone).sum())
         removed = int(gone.sum())
         row |= {
             "removed": removed,
-            "can_go": int(can_go.sum()),
-            "recall_all": ratio((can_go & gone).sum(), can_go.sum()),
+            "duplicates": int(duplicates.sum()),
+            "recall_all": ratio((duplicates & gone).sum(), duplicates.sum()),
             "recall": ratio(removed, removed + missed),
             "precision": ratio(right, removed),
         }

@@ -30,7 +30,7 @@ from costs import environment, kernel, lines_of, processor, reason_of
 HERE = Path(__file__).parent
 FIELDS = [
     "date", "machine", "kernel", "command", "corpus", "pages", "tool", "version", "work", "sketching_microseconds", "asking_microseconds",
-    "bytes_a_page", "called_near", "recall", "precision",
+    "bytes_a_page", "reported", "recall", "precision",
 ]
 SECONDS = float(os.environ.get("RIVAL_SECONDS", "1800"))
 NEAR = 0.8

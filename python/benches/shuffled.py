@@ -53,10 +53,10 @@ def texts_of(path):
 
 def main(out, paths):
     rows = []
-    for road in ["files", "texts"]:
+    for path in ["files", "texts"]:
         with tempfile.TemporaryDirectory() as log, tempfile.TemporaryDirectory() as work:
             spark = session(log)
-            if road == "files":
+            if path == "files":
                 result = simflip.spark.dedup_files(spark, paths, sketches=f"{work}/sketches", out=f"{work}/kept")
                 pages, stored = result.summary["documents"], result.summary["sketch_bytes"]
             else:
@@ -66,12 +66,12 @@ def main(out, paths):
                 pages, stored = result.pages.count(), 0
             spark.stop()
             sent = shuffled(log)
-        rows.append([simflip.__version__, road, pages, stored, sent, f"{sent / pages:.1f}"])
+        rows.append([simflip.__version__, path, pages, stored, sent, f"{sent / pages:.1f}"])
     new = not Path(out).exists()
     with open(out, "a", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         if new:
-            columns = ["version", "road", "pages", "sketch_bytes", "shuffled_bytes", "shuffled_bytes_a_page"]
+            columns = ["version", "path", "pages", "sketch_bytes", "shuffled_bytes", "shuffled_bytes_a_page"]
             table.writerow(columns)
         table.writerows(rows)
     for row in rows:
