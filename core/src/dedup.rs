@@ -1873,6 +1873,14 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_words_has_a_sketch_that_fits() {
+        for settings in [Settings::both(0.8), Settings::removable(), Settings::noisy(0.8)] {
+            let sketch = Sketcher::new(&settings, None).unwrap().sketch("");
+            assert!(Deduper::new(settings).unwrap().push_sketch(&sketch).is_ok());
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let mut deduper = Deduper::new(Settings::simhash()).unwrap();
         let signed = Sketcher::new(&Settings::minhash(0.8), None).unwrap().sketch("a text of some words");

@@ -1,5 +1,6 @@
-//! The sketch of a document, and the one place where it is made. A [`Sketch`] has facts about the text, and a SimHash,
-//! a MinHash signature, or both sketches: bits, band hashes and a SimHash.
+//! The sketch of a document, and the one place where it is made. A [`Sketch`] has facts about the text, and one of
+//! three values: a SimHash with its weights, a MinHash signature, or two sketches made together. The two are a hash of
+//! 64 bits, and bits that estimate the Jaccard similarity. Band hashes come with them.
 //!
 //! ```
 //! use simflip_core::sketch::{Frequencies, Sketch};
@@ -30,6 +31,7 @@ use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
+// An extraction has the kind of the features, with the length of runs, and their hash. It has no other options.
 #[doc(hidden)]
 pub use crate::text::Extraction;
 #[doc(inline)]
@@ -53,12 +55,13 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// True if the sketch has this extra list.
+    /// True if the sketch has this extra list, by its length. A sketch that was made by other settings may lack it.
     pub(crate) fn has(&self, extra: Extra) -> bool {
         match (extra, &self.value) {
             (Extra::Nothing, _) => true,
             (Extra::FeatureHashes, SketchValue::Both(two)) => two.extra.len() == self.facts.features as usize,
-            (Extra::Words, SketchValue::Both(two)) => two.extra.is_empty() == (self.facts.features == 0),
+            // The number of words comes first, also of a text without any.
+            (Extra::Words, SketchValue::Both(two)) => !two.extra.is_empty(),
             _ => false,
         }
     }
@@ -81,7 +84,7 @@ pub struct Facts {
 #[non_exhaustive]
 #[doc(hidden)]
 pub enum SketchValue {
-    /// A hash of 64 bits, and the weights behind them in 64 bytes.
+    /// A hash of 64 bits, and the weights behind them in 64 bytes: the sums whose signs are the bits.
     SimHash(Hashed),
     /// A MinHash signature: the least value of each permutation.
     MinHash(Vec<u32>),
@@ -90,7 +93,7 @@ pub enum SketchValue {
 }
 
 impl SketchValue {
-    /// Describes the kind and the length, for messages.
+    /// Describes the kind and the length, for errors about a sketch that does not fit.
     pub fn kind(&self) -> String {
         match self {
             Self::SimHash(_) => "SimHash".to_owned(),
@@ -107,14 +110,18 @@ impl SketchValue {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct TwoSketches {
-    /// The SimHash; of one-bit MinHash the first word of the bits.
+    /// The SimHash, for which all features weigh the same. With one-bit MinHash it is the first word of the bits, so
+    /// that two documents have a Hamming distance as well.
     pub hash: u64,
-    /// The bits, 64 to a word ([`jaccard`](crate::jaccard)).
+    /// The bits, 64 to a word. With [`Sketches::Both`] their form depends on [`Facts::features`]: a few features are
+    /// kept as hashes. So bits of two documents are compared by [`jaccard::estimate`](crate::jaccard::estimate), not
+    /// by counting those that differ.
     pub bits: Vec<u64>,
-    /// The band hash of each band.
+    /// The band hash of each band, its key. Documents that share a key are candidates.
     pub keys: Vec<u32>,
-    /// Where containment decides, [32 bits of the hash of each feature](crate::lists::feature_hash), ascending; where
-    /// edits do, the words of the text (`edits::packed`); otherwise empty.
+    /// The extra list that verification looks at; empty if it needs none. Containment needs [32 bits of the hash of
+    /// each feature](crate::lists::feature_hash), ascending. Edits need the number of words, a 32-bit hash of each,
+    /// ascending, and the words in order, as text of four bytes to an item (`edits::packed`).
     pub extra: Vec<u32>,
 }
 
@@ -149,7 +156,8 @@ impl Extra {
 pub struct Hashed {
     /// The 64 bits.
     pub hash: u64,
-    /// The weights behind them, rounded to a byte each.
+    /// The weights behind them, rounded to a byte each. A weight is the sum of the weights of features whose hash has
+    /// the bit, less the sum of the others. A bit of a weight near 0 is uncertain.
     pub weights: QuantisedWeights,
 }
 
@@ -341,7 +349,7 @@ impl TwoSketcher {
             return Err(Error::parameter("sketches", format!("{sketches:?}"), "both or one bit"));
         };
         let forms = sketches.forms();
-        // What brings documents together and what verifies them are to err apart.
+        // Bits get another seed than keys, which find candidates, so that the errors of both are independent.
         let seed = fmix64(!seed);
         let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
         Ok(Self {
@@ -390,13 +398,13 @@ fn weigh_and_hash(
     let flat = weigher.idf(0, 1);
     let documents = frequencies.map_or(1, |frequencies| frequencies.documents().max(1));
     hasher.hash(features.iter().zip(occurrences).map(|(&feature, &n)| {
-        // A document that nobody has counted is a document, too: there is one at least.
+        // Of 0 documents, every feature would have the IDF 0. So the document at hand counts as one at least.
         let idf = frequencies.map_or(flat, |known| weigher.idf(known.get(feature), documents));
         (feature, weigher.weight(u32::from(n), idf))
     }))
 }
 
-/// Counts the features of texts, one document after the other.
+/// Counts the features of texts, one document after the other: for SimHashes, and for collections that keep features.
 pub(crate) struct Counter {
     extractor: FeatureExtractor,
     /// The vocabulary in which features are counted.
@@ -404,12 +412,14 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// A counter of features of this kind and hash.
+    /// A counter of features of the kind of `extraction`, with its hash for each feature.
     pub(crate) fn new(extraction: Extraction) -> Self {
         Self { extractor: FeatureExtractor::new(extraction), vocabulary: Vocabulary::default() }
     }
 
-    /// Adds a text's features to the current document of the vocabulary. The caller ends that document.
+    /// Adds a text's features to the current document of the vocabulary. The caller ends that document by
+    /// [`Vocabulary::finish`], or by [`Vocabulary::finish_and_forget`] if no document frequencies are wanted. Until
+    /// then a further text adds to it.
     pub(crate) fn count(&mut self, text: &str) {
         let Self { extractor, vocabulary } = self;
         extractor.lists(text, |features| vocabulary.add_all(features));

@@ -1,5 +1,6 @@
 //! Answers that an index can give again. Each stands under a key, which is made of the name of its request, or where
-//! that has none, of the name of the page.
+//! that has none, of the name of the page. A *reader* gets answers: a connection of a client, for example. An answer
+//! is *heard* when its reader sends another request or ends in good order, as the answer has arrived then.
 
 use super::Reply;
 use hashbrown::HashMap;
@@ -7,25 +8,30 @@ use hashbrown::hash_map::EntryRef;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The number of latest requests with names of their own whose answers are remembered.
+/// The number of latest requests with names of their own whose answers are remembered. The number of answers in doubt
+/// has the same bound, as more can come with each reader that goes away.
 pub const REQUESTS: usize = 1 << 16;
 
-/// The number of latest answers to requests without names that are in doubt where an index was not closed. As JSON
-/// they fill the largest pipe that Linux gives to a user.
+/// The number of latest answers to requests without names that are remembered as given. If the index is not closed,
+/// they come into doubt. As JSON so many answers fill a pipe of 1 MiB, by default the largest that Linux gives
+/// to a process without privileges. So a reader that dies leaves no more of them unread in its pipe.
 pub const LATEST: usize = 1 << 14;
 
-/// The standing of an answer: who may be given it again.
+/// The standing of an answer: who may be given it again. A page whose answer was lost would else be called the same as
+/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Its request had a name of its own: sent again, it is answered as before.
     Named,
-    /// The answer went out, to this reader; 0 is any. Where the index is not closed in order, it is in doubt.
+    /// The answer goes out to the reader of this number, and nothing says yet that it arrived. The number is 0 for a
+    /// reader that cannot say so, such as a pipe's. Where the index is not closed in order, the answer is in doubt.
     Given(u64),
-    /// It may not have arrived: asked about the same text under the same name, the index gives it once more.
+    /// It may not have arrived. Asked about the same text under the same name of the page, the index gives it again.
+    /// From then on it stands as given.
     InDoubt,
 }
 
-/// An answer with the key that it is remembered under.
+/// An answer with the key that it is remembered under, as records of logs and snapshots have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RememberedAnswer {
     pub(super) key: Arc<str>,
@@ -35,14 +41,14 @@ pub(super) struct RememberedAnswer {
 /// An answer that can be given again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
-    /// The digest of the text that was asked about.
+    /// The digest of the text that was asked about. The answer is given again for this text alone.
     pub(super) digest: u128,
-    /// The answer itself, with [`Reply::again`] false.
+    /// The answer itself, with [`Reply::again`] false. A copy that is given again has it true.
     pub(super) reply: Reply,
     pub(super) standing: Standing,
 }
 
-/// The prefix of a key that is the name of a page.
+/// The prefix of a key that is the name of a page. The key of a request with a name begins with `request `.
 const PAGE: &str = "page ";
 
 /// The key of the answer to a question about a page, where its request has no name.
@@ -51,17 +57,20 @@ pub(super) fn key_of_page(name: &str) -> String {
 }
 
 impl Answer {
-    /// The name of the page that was asked about, if the answer's `key` has it, and the name of the earlier page.
+    /// The name of the page that was asked about, and the name of the earlier page. The first is `None` for a request
+    /// with a name, whose `key` does not have it. By both, a removal of pages finds the answers that name them.
     pub(super) fn names<'a>(&'a self, key: &'a str) -> [Option<&'a str>; 2] {
         let page = key.strip_prefix(PAGE).filter(|_| self.standing != Standing::Named);
         [page, self.reply.earlier.as_deref()]
     }
 
-    /// True if it is given again where this reader sends the same request.
+    /// True if it is given again when this reader asks about the same text under the same key. The caller compares
+    /// these.
     pub(super) fn is_for(&self, reader: u64) -> bool {
         match self.standing {
             Standing::Named | Standing::InDoubt => true,
-            // The other reader may be the same one, who has heard nothing and is back before its end was noticed.
+            // Another reader may be a new connection of the same client, who did not hear the answer. The end of the
+            // old connection may not have been noticed yet. A repeat on one connection is a new question.
             Standing::Given(to) => to != 0 && to != reader,
         }
     }
@@ -79,10 +88,12 @@ pub(super) struct Remembered {
     numbers: u64,
     /// The last number that stands in a snapshot.
     written: u64,
-    /// The number of answers there that are not remembered any more, though the file has the names of their pages.
+    /// The number of answers of snapshots that were taken out, though the file has the names of their pages. An answer
+    /// that [`doubt_given`](Self::doubt_given) puts in doubt counts as well. One that `insert` replaces does not.
     left_behind: u64,
-    /// True if answers were heard and forgotten since the index was opened. The log still has them as given, so that
-    /// [`Seen::close`](super::Seen::close) must write [`Closed`](super::record::Record::Closed).
+    /// True if answers were heard and forgotten since the index was opened. The log still has them as given: they would
+    /// be in doubt when it is opened again. So [`Seen::close`](super::Seen::close) must write
+    /// [`Closed`](super::record::Record::Closed), which says that they arrived.
     pub(super) heard: bool,
 }
 
@@ -95,10 +106,11 @@ fn queue_of(standing: Standing) -> usize {
     }
 }
 
-/// The number of answers that are remembered of each standing.
+/// The most answers that are remembered of each standing: named, given, in doubt.
 const MOST: [usize; 3] = [REQUESTS, LATEST, REQUESTS];
 
-/// Entries of a queue beyond twice those that count, from which on the others are taken out.
+/// A queue may have twice as many entries as count, and this number besides. From a longer one the entries that do not
+/// count are taken out.
 const SPARE: usize = 1 << 10;
 
 impl Remembered {
@@ -118,16 +130,20 @@ impl Remembered {
         self.by_key.iter().map(|(key, (_, answer))| (key, answer))
     }
 
+    /// The answer of a key, whose reply may be changed. Its standing is changed by [`stand`](Self::stand) alone.
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Answer> {
         self.by_key.get_mut(key).map(|(_, answer)| answer)
     }
 
-    /// Notes that all answers so far stand in a snapshot.
+    /// Notes that all answers so far stand in a snapshot. A new snapshot has no answers that were
+    /// [left behind](Self::left_behind) before, but their count stays.
     pub(super) fn are_written(&mut self) {
         self.written = self.numbers;
     }
 
-    /// The number of answers without names of their own that stand in a snapshot and are not remembered any more.
+    /// The number of answers without names of their own that stood in a snapshot and are not remembered any more. It
+    /// never falls. If it has grown since the last snapshot was begun, that file may have names which no page has. Then
+    /// a removal of any name that no page has leads to a new snapshot.
     pub(super) fn left_behind(&self) -> u64 {
         self.left_behind
     }
@@ -143,7 +159,7 @@ impl Remembered {
         if let Some((_, was)) = &was {
             self.counts[queue_of(was.standing)] -= 1;
         }
-        // An answer that was heard takes nobody's place.
+        // An answer that was taken out is not counted any more, and so pushes out no other.
         while self.counts[at] > MOST[at]
             && let Some((number, oldest)) = self.queues[at].pop_front()
         {
@@ -192,7 +208,7 @@ impl Remembered {
         Some(answer)
     }
 
-    /// Takes out all answers that stand as given.
+    /// Takes out all answers that stand as given, the oldest first. A close of the index says that they arrived.
     pub(super) fn take_given(&mut self) -> Vec<RememberedAnswer> {
         let queue = std::mem::take(&mut self.queues[queue_of(Standing::Given(0))]);
         let mut take = |(number, key): (u64, Arc<str>)| {
@@ -201,7 +217,7 @@ impl Remembered {
         queue.into_iter().filter_map(&mut take).collect()
     }
 
-    /// Puts all answers in doubt that stand as given, and gives their number.
+    /// Puts all answers in doubt that stand as given, and gives their number: for an index that was not closed.
     pub(super) fn doubt_given(&mut self) -> usize {
         let given = self.take_given();
         let doubts = given.len();
@@ -211,7 +227,8 @@ impl Remembered {
         doubts
     }
 
-    /// All answers, those of each standing in their order.
+    /// All answers for a snapshot: named, given, in doubt, the oldest of each first. Inserted one by one, they get this
+    /// order again.
     pub(super) fn in_order(&self) -> Vec<RememberedAnswer> {
         let all = self.queues.iter().flatten().filter_map(|(number, key)| {
             let (own, answer) = self.by_key.get(key)?;

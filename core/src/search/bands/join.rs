@@ -1,7 +1,8 @@
 //! The self-join: all pairs of distinct signatures that share a band and agree in enough positions.
 //!
-//! A slot is the number of a distinct signature, and its rows are its values in a band. Band by band the slots are
-//! sorted by the hash of their rows. A bucket is a run of slots with equal hashes. No table of buckets is kept.
+//! A slot is the number of a distinct signature, and its rows are its values in a band. Two signatures share a band if
+//! their rows there are equal. Band by band the slots are sorted by the hash of their rows. A bucket is a run of slots
+//! with equal hashes. Slots of a bucket with different rows are not compared there. No table of buckets is kept.
 
 use super::Banding;
 use crate::error::{Error, Result};
@@ -23,19 +24,20 @@ const TASK: usize = 1 << 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinParams {
-    /// The bands of the signatures.
+    /// The bands of the signatures. Positions beyond the last band count in the comparison alone.
     pub banding: Banding,
-    /// The fewest equal positions of a pair that is listed; see [`min_matches`](super::min_matches).
+    /// The fewest equal positions of a pair that is listed. [`min_matches`](super::min_matches) gives them for a
+    /// Jaccard similarity.
     pub min_matches: usize,
     /// The most signatures of a bucket of which all pairs are compared. Larger buckets are capped.
     pub full_bucket: usize,
-    /// In a capped bucket (a band that 100,000 documents of one template share), the number of signatures that each
-    /// is compared with. It must be at least 1.
+    /// The number of later signatures of a capped bucket that each is compared with, at least 1. Such a bucket may hold
+    /// 100,000 signatures of documents of one template.
     ///
-    /// The bucket is sorted by the positions that follow the band, cyclically, so that the most similar are
-    /// likely neighbours, and each signature is compared with the next `neighbours`. Groups of similar documents
-    /// mostly stay connected, but not all their pairs are found. [`BandStats::skipped`] counts the pairs that are not
-    /// compared. A pair that shares a smaller bucket in any band is compared in any case.
+    /// The bucket is sorted by the positions after the band, and then by those before it. So the most similar
+    /// signatures likely stand side by side. Not all pairs of a group of similar documents are found. Mostly, a chain
+    /// of found pairs still leads from each of them to every other. [`BandStats::skipped`] counts the pairs that are
+    /// not compared. A pair that shares a band is compared in any case if its bucket there is not capped.
     pub neighbours: usize,
 }
 
@@ -55,10 +57,11 @@ pub struct BandStats {
     pub candidates: u64,
     /// Candidates that agree in enough positions. A pair that several bands compare counts in each of them.
     pub verified: u64,
-    /// Pairs of distinct signatures that share a bucket and were not compared.
+    /// Pairs of distinct signatures that were not compared, as they stand too far apart in a capped bucket.
     pub skipped: u64,
-    /// `scores[k]`: the number of pairs of *documents* compared in this band whose signatures agree in `k` positions.
-    /// Documents of equal signatures are among them. There are `permutations + 1` entries.
+    /// `scores[k]`: the number of pairs of *documents* whose signatures were compared in this band and agree in `k`
+    /// positions, for a histogram. There are `permutations + 1` entries. The last one counts in every band all pairs of
+    /// documents of equal signatures, too. They share each band without a comparison.
     pub scores: Vec<u64>,
 }
 
@@ -76,14 +79,15 @@ impl BandStats {
 /// The outcome of a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Join {
-    /// The pairs, each once, ascending. Slots are places in the list of distinct signatures.
+    /// The pairs, each once, ascending by `a` and then by `b`. Slots are places in the list of distinct signatures.
     pub pairs: Vec<NearPair>,
     /// The counts of each band, in order.
     pub bands: Vec<BandStats>,
 }
 
 impl Join {
-    /// The work of all bands together; a bucket counts as a probe.
+    /// The work of all bands together, counted as that of other searches. Each of [`BandStats::buckets`] counts as a
+    /// probe, a look-up in a table.
     pub fn cost(&self) -> Cost {
         let sum = |field: fn(&BandStats) -> u64| self.bands.iter().map(field).sum();
         Cost { probes: sum(|b| b.buckets), candidates: sum(|b| b.candidates), verified: sum(|b| b.verified) }
@@ -95,7 +99,8 @@ impl Join {
     }
 }
 
-/// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions.
+/// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions. Pairs that
+/// capped buckets alone hold may be missing: see [`JoinParams::neighbours`].
 ///
 /// ```
 /// use simflip_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
@@ -122,11 +127,11 @@ impl Join {
 /// # }
 /// ```
 ///
-/// The answer does not depend on the number of threads. Documents of equal signatures share a slot and
-/// are no pairs of their own.
+/// The answer does not depend on the number of threads. Documents of equal signatures share a slot and are no pairs of
+/// their own. `K` is the type of the ids of documents or texts.
 ///
 /// # Errors
-/// [`Error::Parameter`] if the banding does not fit the signatures, or `neighbours` is 0.
+/// [`Error::Parameter`] if the bands have no positions or more than a signature has, or if `neighbours` is 0.
 pub fn join<K: Copy + Ord + Send + Sync>(
     signatures: &DistinctSignatures<K>,
     params: JoinParams,
@@ -134,8 +139,9 @@ pub fn join<K: Copy + Ord + Send + Sync>(
     join_with(signatures, params, |_| true)
 }
 
-/// The join with a second check. `accept` gets every candidate that agrees in enough positions, once for each pair. The
-/// pair is listed if `accept` returns true.
+/// The join with a second check. `accept` gets every candidate that agrees in enough positions, once for each pair, in
+/// any order. The pair is listed if `accept` returns true. A caller that counts more pairs than a list can hold returns
+/// false.
 ///
 /// # Errors
 /// As [`join`].
@@ -209,7 +215,7 @@ impl Joiner<'_> {
             let n = bucket.len();
             stats.buckets += u64::from(n > 1);
             if n > full_bucket && n - 1 > neighbours {
-                // The last `neighbours` signatures have fewer followers: as many pairs as among themselves.
+                // The last `neighbours` signatures are compared among themselves, each other one with `neighbours`.
                 let compared = (n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours);
                 stats.skipped += pairs_of(n) - compared;
                 bucket.par_sort_unstable_by(|a, b| self.compare_after(band, a.1, b.1));
