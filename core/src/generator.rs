@@ -1,7 +1,7 @@
 //! The generator of candidates: finds the pairs of sketches that are worth comparing, and counts the work.
 //!
-//! It searches distinct sketches. A *slot* is one of them, with the texts that have it. Documents with
-//! [keys](Generator::Keys) are not compared here, but by [`buckets`](crate::buckets).
+//! It searches distinct sketches. A *slot* is one of them, with the texts that have it. A [key](Generator::Keys) is the
+//! hash of a band of MinHash values. Documents with keys are not compared here, but by [`buckets`](crate::buckets).
 
 pub(crate) mod probed;
 
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Generated {
     /// The texts of each distinct sketch.
     pub(crate) groups: Lists<Slot, Text>,
-    /// The candidate pairs of sketches, each once, ascending.
+    /// The candidate pairs of sketches, each once, ascending by their slots `a` and `b`.
     pub(crate) joined: Vec<SlotPair>,
     /// The report of the search.
     pub(crate) searched: Searched,
@@ -59,7 +59,8 @@ pub struct Searched {
     pub ran: Ran,
     /// The counted work of the search.
     pub cost: Cost,
-    /// Bytes of memory of the index, or of the lists of a join.
+    /// Bytes of memory of the index. Without one they are those of the hashes that a join works with, of the
+    /// signatures, or with keys of the sketches.
     pub index_bytes: u64,
     /// Number of distinct sketches that were searched; with keys, of distinct texts.
     pub distinct: u64,
@@ -67,7 +68,10 @@ pub struct Searched {
     pub recall: Option<MeasuredRecall>,
     /// Pairs that were not compared, because too many documents are alike; none if all were.
     pub capped: Option<Capped>,
-    /// For each table or band, the numbers of pairs of texts that it generates, by score.
+    /// For each table or band, the numbers of pairs of texts that it generates, by score. An exact join and a search by
+    /// keys have one histogram for all pairs. A table generates the joined pairs that it finds if all probes are made.
+    /// A band of signatures generates the pairs that it compares. Except with keys,
+    /// texts of equal sketches are pairs of each, too.
     #[doc(hidden)]
     pub scores: Vec<Scores>,
 }
@@ -77,7 +81,8 @@ pub struct Searched {
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum Ran {
-    /// An exact join of all hashes within `distance` bits.
+    /// A join of all hashes within `distance` bits, without an index. It is exact unless [`Searched::capped`] says
+    /// otherwise.
     Join {
         /// h: the largest distance of a pair, in bits.
         distance: u32,
@@ -88,16 +93,17 @@ pub enum Ran {
         distance: u32,
         /// Number of tables.
         tables: u32,
-        /// Bits of a key.
+        /// Number of bits of a hash among which probes flip some: those of a key, or all 64.
         key_bits: u32,
         /// The most bits that are flipped in a key.
         flips: u32,
-        /// Number of probes of a query; none if all are made, which is exact.
+        /// Number of probes of a query in all tables together. None if all are made, which is exact.
         probes: Option<u32>,
         /// Number of probes of a query that makes all.
         all_probes: u64,
     },
-    /// Queries of block-permuted tables, exact.
+    /// A search by block-permuted tables (Manku, Jain & Das Sarma 2007). Either an index of them is queried, which is
+    /// exact. Or documents that share a key of a table are compared, [leaders first](crate::buckets).
     Bphs {
         /// h: the largest distance of a pair, in bits.
         distance: u32,
@@ -111,9 +117,9 @@ pub enum Ran {
         /// The bands, `rows` being bits.
         banding: Banding,
     },
-    /// Sketches compared that share a key.
+    /// Documents that share a key, the hash of a band of MinHash values, are compared, [leaders first](crate::buckets).
     Keys {
-        /// Number of keys of a document; 0 if no document was compared.
+        /// Number of keys of a document, one for each band. It is 0 if there was no text to compare.
         keys: u32,
     },
     /// Signatures compared that agree in a band.
@@ -149,17 +155,20 @@ pub struct MeasuredRecall {
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum Capped {
-    /// Hashes with too many neighbours were joined with the nearest ones of each.
+    /// Each hash with too many neighbours brought in its nearest ones alone. A pair is joined if either of its hashes
+    /// brings it in.
     Nearest {
         /// Number of hashes with too many neighbours.
         hashes: u64,
-        /// Number of neighbours passed over, those found from both sides twice.
+        /// Number of neighbours that these hashes did not bring in. A pair that both its hashes pass over counts twice.
+        /// A pair that one of them passes over, but the other brings in, counts once.
         passed_over: u64,
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// There were more pairs than could be joined. Hashes with too many neighbours were compared with a sample of all
-    /// hashes, and joined with the nearest there.
+    /// The join came upon more pairs than its bound, which grows with the number of hashes. Each hash with too many
+    /// neighbours was compared with a sample of all hashes, and joined with the nearest there. Such hashes were also
+    /// compared with the ones beside them in several sorted orders.
     Sampled {
         /// Number of hashes with too many neighbours.
         hashes: u64,
@@ -168,13 +177,18 @@ pub enum Capped {
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// In a band that too many sketches share, each was compared with its likeliest neighbours alone.
+    /// In a bucket that too many sketches share, each was compared with its likeliest neighbours alone. They stand
+    /// nearest to it when the bucket is sorted by the other values of the sketches. With keys, the bucket has too many
+    /// leaders. A leader is a document that is near no earlier leader of the bucket.
     Bands {
-        /// Number of pairs that share a band and were not compared.
+        /// Number of pairs of a bucket that were not compared there. A pair counts for each such bucket, even if
+        /// another bucket compares it.
         skipped: u64,
-        /// The most sketches of a bucket that are all compared; with keys, leaders.
+        /// The most sketches of a bucket of which all pairs are compared. With keys, it is the most leaders of one sort
+        /// with which a document is compared: reference documents, or others.
         full_bucket: u32,
-        /// The most neighbours that each was compared with in a larger bucket.
+        /// In a larger bucket, the most sketches behind each in sorted order that it was compared with. As many before
+        /// it were compared with it, too. With keys, it is the number of leaders as in `full_bucket`.
         neighbours: u32,
         /// Documents with the most neighbours.
         examples: Vec<Document>,
@@ -196,14 +210,20 @@ impl Capped {
 #[non_exhaustive]
 #[doc(hidden)]
 pub struct Scores {
-    /// The number of the table or band, from 0; none for a list of all pairs.
+    /// The number of the table or band, from 0. None if all pairs have one histogram: those of an exact join, or of a
+    /// search by keys.
     pub table: Option<u32>,
     /// Scores, ascending, with their numbers of pairs. A score is 64 minus the distance of SimHashes, the number of
-    /// equal positions of signatures, or with keys the similarity in percent.
+    /// equal positions of signatures, or with keys the similarity in percent. Scores of signatures begin somewhat below
+    /// [`Ran::Bands::least`], so that compared pairs that are no candidates show.
     pub counts: Vec<(u32, u64)>,
 }
 
-/// Runs the settings' generator over the sketched texts of `evidence`.
+/// Runs the settings' generator over the sketched texts of `evidence`. Settings with keys are not for it, but for
+/// [`buckets`](crate::buckets). `progress` gets reports and cannot stop the run.
+///
+/// # Errors
+/// [`Error::Parameter`](crate::Error::Parameter) for settings from which no bands, hasher, index or join can be made.
 pub(crate) fn generate(
     settings: &Settings,
     evidence: &Evidence<'_>,
@@ -252,7 +272,8 @@ fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progre
     let distinct = &hashes.distinct;
     let SlotJoin { pairs, cost, capped, passed_over, sampled } = match index {
         None => {
-            // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours among all.
+            // With both sketches, all pairs are listed as long as they are not too many. Without them, each
+            // hash with too many neighbours brings in its nearest ones alone.
             let capping = match settings.sketches {
                 Sketches::Both { .. } => Capping::BySample,
                 _ => Capping::ByNeighbours,

@@ -1,4 +1,5 @@
-//! The hashes that features are known by, named and versioned, with golden values.
+//! The hashes of features. Each has a name with a version, and the tests hold golden values of it. A feature is a
+//! shingle of words or characters, or a single word.
 //!
 //! MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0: a version for slices without a loop over the tail; the
 //! `murmur3` crate is the oracle in the tests. It also hashes texts, names and other bytes that are not features.
@@ -12,17 +13,18 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of MurmurHash3, written into every file that depends on it.
+/// Name of MurmurHash3 with its version, written into every file that depends on it. A reader of such a file checks it.
 pub const MURMUR3: &str = "murmur3-x64-128-low64-v1";
 
 /// The hash that stands for a feature. Features of different hashes cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeatureHash {
-    /// MurmurHash3, of the settings for SimHash.
+    /// MurmurHash3. [`Settings::simhash`](crate::Settings::simhash) has it; other settings may choose it.
     #[default]
     Murmur3,
-    /// The folded product of 64 by 64 bits, of the settings for MinHash and for both sketches.
+    /// The folded product of 64 by 64 bits. [`Settings::minhash`](crate::Settings::minhash) and
+    /// [`Settings::both`](crate::Settings::both) have it; other settings may choose it.
     Product,
 }
 
@@ -63,8 +65,8 @@ impl FromStr for FeatureHash {
     }
 }
 
-/// A [`FeatureHash`] as a type: its operations for loops over words, which are compiled for each hash. A word is one of
-/// a text.
+/// A [`FeatureHash`] as a type: its operations for loops over words. Each loop is compiled for each hash, so that it
+/// does not ask at every word which hash it is. A word is one of a text.
 pub(crate) trait WordHash {
     /// The hash that the type stands for.
     const HASH: FeatureHash;
@@ -78,7 +80,8 @@ pub(crate) trait WordHash {
     /// The feature that is one word, from the word's hash.
     fn feature(word: u64) -> u64;
 
-    /// The feature that is a shingle, from the polynomial at [`BASE`] over the hashes of its words.
+    /// The feature that is a shingle, from the polynomial at [`BASE`] over the hashes of its words or characters. The
+    /// polynomial is taken modulo 2⁶⁴.
     fn shingle(rolling: u64) -> u64;
 
     /// The hash of a word of any length.
@@ -123,8 +126,8 @@ impl WordHash for Murmur3 {
 /// [`FeatureHash::Product`].
 pub(crate) struct Product;
 
-/// The constants of [`Product`]: 64-bit pieces of the digits of π, made odd where they are not, as a factor must be
-/// odd.
+/// The constants of [`Product`]: 64-bit pieces of the digits of π, made odd where they are not. `PI[3]` is a factor,
+/// which must be odd. The others need not be. The vector version of the hash (`kernel::words`) has them, too.
 pub(crate) const PI: [u64; 5] = [
     0x243f_6a88_85a3_08d3,
     0xa409_3822_299f_31d1,
@@ -143,13 +146,15 @@ pub(crate) fn folded(a: u64, b: u64) -> u64 {
 impl WordHash for Product {
     const HASH: FeatureHash = FeatureHash::Product;
 
-    /// No word holds a zero byte, so a short word and the zeros behind it are no other word.
+    /// The tokenizer makes no word with a zero byte. So a short word and the zeros behind it are no other word, and the
+    /// length is not hashed.
     #[inline(always)]
     fn short(word: ShortKey) -> u64 {
         folded(word.low ^ PI[0], word.high ^ PI[1])
     }
 
-    /// Sixteen bytes at a time; the last sixteen may show some bytes again, and the length says which.
+    /// Blocks of sixteen bytes are hashed one by one. The last block ends with the word, so it may overlap the one
+    /// before. The length, which the first state has, says by how many bytes.
     #[inline]
     fn long(word: &[u8]) -> u64 {
         let (blocks, rest) = word.as_chunks::<16>();
@@ -178,7 +183,8 @@ pub const BITS: usize = 64;
 /// The base of the polynomial over the word hashes of a shingle: odd, so that multiplying by it loses nothing.
 pub(crate) const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The factors of MurmurHash3's blocks: this one and the next.
+/// The factors of MurmurHash3's blocks: this one and the next. The vector version of the hash (`kernel::words`) has
+/// them, too.
 pub(crate) const C1: u64 = 0x87c3_7b91_1142_53d5;
 pub(crate) const C2: u64 = 0x4cf5_ad43_2745_937f;
 /// The factors of [`fmix64`].
@@ -256,12 +262,14 @@ pub fn feature(bytes: &[u8]) -> u64 {
 }
 
 /// Appends a 64-bit number to the hash of a sequence of numbers. Order matters, and every number reaches every bit.
+/// Positions of a MinHash signature are hashed by it. Features of shingles are not: [`WordHash::shingle`] makes them.
 #[inline]
 pub(crate) const fn extend_shingle(shingle: u64, word: u64) -> u64 {
     fmix64(shingle.wrapping_mul(BASE).wrapping_add(word))
 }
 
-/// The hash of an empty sequence, which [`extend_shingle`] extends.
+/// The hash of an empty sequence, which [`extend_shingle`] extends. [`Murmur3`] also combines the polynomial of a
+/// shingle with it, by exclusive or.
 pub(crate) const SHINGLE_START: u64 = 0x5348_494e_474c_4521;
 
 /// A word of at most [`ShortKey::MAX`] bytes, held in two numbers: most words of most languages. Hashing it takes no
@@ -306,7 +314,8 @@ impl ShortKey {
     }
 }
 
-/// A 128-bit digest of a text. Texts with the same digest count as the same, byte for byte.
+/// A 128-bit digest of a text. Texts with the same digest count as the same, byte for byte: exact duplicates are found
+/// by it.
 #[inline]
 pub fn text_digest(text: &str) -> u128 {
     let (low, high) = murmur3_x64_128(text.as_bytes(), 0);
@@ -314,11 +323,12 @@ pub fn text_digest(text: &str) -> u128 {
 }
 
 /// A generator of random numbers, SplitMix64 (Steele, Lea & Flood 2014). Its numbers for a seed never change, so it
-/// draws the parameters that stored sketches depend on, such as MinHash's functions. Tests draw with it, too.
+/// draws the parameters that stored sketches depend on, such as MinHash's functions. Tests and made-up documents draw
+/// with it, too.
 ///
-/// Calibrations, plans, benchmarks and experiments draw with `rand`'s `Xoshiro256PlusPlus`, as nothing stored depends
-/// on them. Items that have hashes are sampled without a generator: those with the least hashes with the seed are a
-/// sample that depends on no order.
+/// Calibrations and measurements of a machine draw with `rand`'s `Xoshiro256PlusPlus`, as nothing stored depends on
+/// them. Items that have hashes are sampled without a generator. Each hash is combined with the seed and mixed by
+/// [`fmix64`]. The items with the least results are the sample, which does not depend on the items' order.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 

@@ -54,7 +54,8 @@ pub(super) struct Messages {
     /// The record batches in file order.
     pub batches: Vec<ArrowBatch>,
     dictionaries: Vec<MessagePlace>,
-    /// The compression of the first body that is compressed; `None` if none is.
+    /// The compression of the first record batch that is compressed, in file order; `None` if none is. Kept rows of the
+    /// file are written with it.
     pub compression: Option<CompressionType>,
     /// The offset from which on nothing is read, the reason, and the rows that are lost, if that is known. `None` if
     /// all is read.
@@ -81,7 +82,8 @@ fn body_of(message: &Message<'_>) -> Result<u64, CorruptionCause> {
     u64::try_from(message.bodyLength()).map_err(|_| undecoded("a body of less than no bytes"))
 }
 
-/// The head of the message at an offset: of bytes, `None` behind the last one.
+/// The bytes of the head of the message at an offset, with its length in front. `None` at the end of the file, and at
+/// the mark that ends a stream.
 fn head_at(stored: &Stored, at: u64) -> Result<Option<Vec<u8>>, CorruptionCause> {
     let end = stored.length;
     let cut = || (CorruptionKind::Truncated, "the file ends inside a message".to_owned());
@@ -133,7 +135,7 @@ impl Messages {
     /// The corruption that keeps the file from being read.
     pub fn of(stored: &Stored) -> Result<Self, CorruptionCause> {
         let magic = stored.bytes(0, stored.length.min(6)).map_err(unreadable)?.unwrap_or_default();
-        // That of a file that is cut may be, too.
+        // A file that is cut may end inside its magic number.
         if magic.is_empty() || !ARROW_MAGIC.starts_with(&magic) {
             return Self::of_stream(stored, 0);
         }
@@ -160,7 +162,7 @@ impl Messages {
         for offset in offsets {
             let mut at = offset;
             let taken = match offset < behind {
-                // These could be read any number of times.
+                // A footer could list overlapping record batches any number of times, to have bytes read again.
                 true => Err((CorruptionKind::Undecodable, "record batches within one another".to_owned())),
                 false => messages.next(stored, &mut at),
             };
@@ -186,7 +188,8 @@ impl Messages {
         Self { schema: schema.into(), version, batches, dictionaries, compression: None, end: None }
     }
 
-    /// Reads the heads of the messages of a stream, or, from byte 8 on, of a file without its footer.
+    /// Reads the heads of the messages from `start` on. It is 0 for a stream. For a file whose footer is missing or
+    /// corrupt, it is the offset behind the magic number and its zeros.
     fn of_stream(stored: &Stored, start: u64) -> Result<Self, CorruptionCause> {
         let (mut at, end) = (start, stored.length);
         let first = if at < end { head_at(stored, at)? } else { None };
@@ -205,7 +208,7 @@ impl Messages {
                 Ok(false) if start > 0 => {
                     let why =
                         "the footer is missing or corrupt; the record batches before it are read".to_owned();
-                    // Behind the mark of the end there is none.
+                    // If the mark of the end is there, no record batch is missing, and no row is lost.
                     messages.end = Some((at, (CorruptionKind::Truncated, why), (at < end).then_some(0)));
                 }
                 Ok(false) if at.saturating_add(8) < end => {
@@ -242,13 +245,16 @@ impl Messages {
         Ok(true)
     }
 
-    /// Bytes of memory that a reader or copier of the largest record batch holds: as stored, as arrays, and as kept.
+    /// An estimate of the memory, in bytes, that reading or copying the largest record batch takes. It is held as
+    /// stored bytes, as arrays, and as the rows that are kept. Decompressed arrays are larger, for which 8 times the
+    /// stored bytes are counted, in place of 3. The budget of memory for reading counts it.
     pub fn held(&self) -> u64 {
         let largest = self.batches.iter().map(|batch| batch.place.bytes()).max().unwrap_or(0);
         largest.saturating_mul(if self.compression.is_some() { 8 } else { 3 })
     }
 
-    /// The columns of values, those in structs, lists and maps among them.
+    /// The columns of values, those in structs, lists and maps among them. The columns of texts and names are chosen
+    /// out of them.
     pub fn columns(&self) -> Vec<ValueColumn> {
         let mut columns = Vec::new();
         for (root, field) in self.schema.fields().iter().enumerate() {
@@ -272,7 +278,7 @@ impl Messages {
     }
 }
 
-/// Adds the columns of values that a field has, which is called and stands as this column is.
+/// Adds the columns of values of a field. `column` has the path of the field and its place in the table.
 fn push_columns(columns: &mut Vec<ValueColumn>, column: ValueColumn, field: &Field) {
     match field.data_type() {
         DataType::Struct(fields) => {
@@ -307,7 +313,7 @@ pub(super) struct Decoder<'a> {
 
 impl Decoder<'_> {
     /// Decodes a record batch, by its number in [`Messages::batches`], and keeps these of its rows, or all. It must not
-    /// come before one that was decoded already.
+    /// come before one that was decoded already: a later dictionary may have replaced one that it needs.
     ///
     /// # Errors
     /// If the record batch, or a dictionary that it may need, does not decode.
@@ -338,14 +344,16 @@ impl MessagePlace {
         self.head + self.body
     }
 
-    /// The place as the decoder has it. A head is no longer than [`FOOTER_CAP`], and no file as long as `i64` says.
+    /// The place as the decoder has it. The conversions lose nothing, as a head is no longer than [`FOOTER_CAP`], and a
+    /// file is shorter than `i64::MAX` bytes.
     fn block(&self) -> Block {
         Block::new(self.offset as i64, self.head as i32, self.body as i64)
     }
 
-    /// Reads the bytes, unless they say that they decompress to far more than bytes do: so much would be allocated.
+    /// Reads the bytes. It is an error if they say that they decompress to more than the bound: the decoder would
+    /// allocate so much.
     fn read(&self, stored: &Stored) -> Result<Buffer, ParquetError> {
-        /// Decompressed bytes that nobody minds, and those of each stored byte.
+        /// The bound of decompressed bytes: so many, and so many more for each stored byte of the body.
         const MOST: [u64; 2] = [16 << 20, 1000];
         let bytes = stored.bytes(self.offset, self.bytes())?;
         let bytes =
