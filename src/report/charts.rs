@@ -24,9 +24,11 @@ const GRID: RGBColor = RGBColor(0xd5, 0xda, 0xe1);
 const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xb2);
 const ORANGE: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
 
-/// The colours of the parts of a [`split`] bar.
+/// The colour of near-duplicates in a [`split`] bar, or of the pairs of the first method alone.
 pub(super) const FIRST: RGBColor = BLUE;
+/// The colour of exact duplicates in a [`split`] bar, or of the pairs of the second method alone.
 pub(super) const SECOND: RGBColor = ORANGE;
+/// The colour of kept documents in a [`split`] bar, or of the pairs of both methods.
 pub(super) const REST: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 
 /// Most bars of a histogram; more scores are joined to ranges.

@@ -81,7 +81,8 @@ pub struct FoundItem {
     pub documents: u64,
     /// The largest share of its n-grams, 0 to 1, that one of these documents has.
     pub share: f64,
-    /// The first of these documents, with the passage; none if [`SHOWN_PASSAGES`] others are shown.
+    /// The first of these documents, with the passage as its excerpt, which may be empty. None if [`SHOWN_PASSAGES`]
+    /// others are shown.
     pub example: Option<DocumentSample>,
 }
 

@@ -40,9 +40,9 @@ pub struct ExplainedDocument {
     pub id: String,
     /// Its URL, or an empty string.
     pub url: String,
-    /// Bytes of its text.
+    /// Bytes of its text, boilerplate included.
     pub text_bytes: u64,
-    /// Number of its distinct features.
+    /// Number of its distinct features, of the kind that [`Explanation::weighed`] names.
     pub features: u64,
     /// Its SimHash, in hexadecimal digits: many readers of JSON round whole numbers of 64 bits.
     #[serde(serialize_with = "hexadecimal")]
@@ -62,8 +62,8 @@ pub struct DifferingBit {
     pub weights: [f32; 2],
     /// Its rank by margin in either document, from 1 for the lowest margin to 64.
     pub ranks: [usize; 2],
-    /// The features by which the two sums differ most, with their share of (sum of a − sum of b), each document's
-    /// weights scaled to length 1.
+    /// At most four features by which the two sums differ most, each with what it adds to (sum of a − sum of b). The
+    /// weights of either document are scaled to length 1 for that. A feature without a name is its hash behind `#`.
     pub pushed_by: Vec<(String, f64)>,
 }
 
@@ -125,7 +125,8 @@ pub struct Explanation {
     pub cut: bool,
     /// The words that both texts have, and those to delete and insert, in order; long common runs are shortened.
     pub diff: Vec<WordRun>,
-    /// The lines of either document that are boilerplate; no figure and no difference takes them in.
+    /// The lines of either document that are boilerplate. Only `same_text` and [`ExplainedDocument::text_bytes`] take
+    /// them in.
     pub boilerplate: [Vec<String>; 2],
 }
 
@@ -151,7 +152,7 @@ pub(crate) struct Both {
     pub keys: usize,
     /// Number of band hashes that the two share.
     pub equal_keys: usize,
-    /// Similarity by the method's measure of verification, 0 to 1.
+    /// Similarity by the method's measure of verification, 0 to 1; 0 if it verifies nothing.
     pub similarity: f64,
 }
 

@@ -211,7 +211,8 @@ pub fn method(
     }
 }
 
-/// The recall that a search by probes measured; none for other searches.
+/// The recall that a search by probes measured to choose their number. None for other searches, and where the settings
+/// have a number of probes or ask for an exact search.
 pub fn recall(searched: &Searched) -> Option<Recall> {
     let MeasuredRecall { wanted, calibration, identical_pairs, with_identical, .. } = searched.recall?;
     let Ran::Probing { distance: h, all_probes, .. } = searched.ran else { return None };
@@ -244,7 +245,8 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
     })
 }
 
-/// The probability that a search by band hashes compares a pair, by its Jaccard similarity; none for other searches.
+/// The probability that a search by band hashes compares a pair, by its Jaccard similarity. None for other searches,
+/// and for band hashes if pairs are verified by another measure than a Jaccard similarity.
 pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
     let (banding, similarity) = match (searched.ran, settings.generator, settings.verification) {
         (Ran::Bands { banding, .. }, Generator::Bands { similarity, .. }, _) => (banding, similarity),
@@ -301,7 +303,7 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
     }
 }
 
-/// A warning that lines were taken for boilerplate by mistake, because the table of counts is full.
+/// A warning that more than 2 % of other lines were taken for boilerplate, because the table of counts is full.
 pub fn boilerplate_warning(boilerplate: &BoilerplateReport) -> Option<String> {
     /// The share of mistaken lines below which hardly any result changes.
     const FEW: f64 = 0.02;
@@ -319,7 +321,8 @@ fn per_cent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// The input in numbers, from the results of reading `files`, which have so many documents.
+/// The input in numbers, from the results of reading `files`, which have so many documents. The caller adds the
+/// field of the text.
 pub fn corpus(
     files: &[FileReading],
     documents: u64,
@@ -353,14 +356,14 @@ pub fn languages_warning(languages: &Languages) -> Option<String> {
     })
 }
 
-/// A sentence on the corrupt sections of an input, and the documents that they cost.
+/// Sentences on the corrupt sections of an input, of which there is one at least, and the documents that they cost.
 pub fn corruption_messages(corruption: &CorruptionReport) -> String {
     let sections = counted(corruption.total, "corrupt section", "corrupt sections");
     let (cost, them) = (corruption_cost(corruption), plural(corruption.total, "it", "them"));
     format!("Skipped {sections} of the input: {cost}. The report lists {them}.")
 }
 
-/// The number of documents that corruption costs, in words.
+/// The number of documents that corruption costs, as a clause: `3 documents are lost`.
 pub fn corruption_cost(corruption: &CorruptionReport) -> String {
     let lost = counted(corruption.documents_lost, "document is", "documents are");
     let unknown = counted(corruption.unknown_losses, "section", "sections");
@@ -457,7 +460,8 @@ fn records_without_text<'a>(files: impl IntoIterator<Item = &'a FileReading> + C
     (records > 0).then(|| format!("{has} no text where it is looked for, and were skipped{first}."))
 }
 
-/// The corrupt sections of all files, and those that showed `later`, when kept documents were copied.
+/// The corrupt sections of all files, and those that showed `later`, when kept documents were copied. These are listed
+/// first, and at most 200 sections are.
 pub fn corruption(files: &[FileReading], later: &[Corruption]) -> CorruptionReport {
     /// Sections that a report lists one by one.
     const LISTED: usize = 200;

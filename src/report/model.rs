@@ -41,11 +41,13 @@ pub struct Report {
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// A hash of the settings, of the options of reading, and of the files as they were. None if the files were not
-    /// found before the run, and for a result of `simflip rethreshold` with a higher threshold.
+    /// A hash of the settings, of the options of reading, and of the files as they were. By it, a later run of the same
+    /// command recognises that its result is there already. None if the files were not found before the run, and for a
+    /// result of `simflip rethreshold` with a higher threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// The settings that decided the result: a run with these settings over the same documents has the same result.
+    /// This version always sets them.
     pub settings: Option<Settings>,
     /// The file of document frequencies that features were weighed by; none if the run counted them, or needed none.
     pub frequencies: Option<PathBuf>,
@@ -59,17 +61,19 @@ pub struct Report {
     pub outcome: Outcome,
     /// The method, in words.
     pub method: Method,
-    /// The recall that a search by probes measured on a sample; none for other searches.
+    /// The recall that a search by probes measured on a sample, to choose their number. None for other searches, and
+    /// where the settings have a number of probes or ask for an exact search.
     pub recall: Option<Recall>,
-    /// The probability that band hashes compare a pair; none for methods without bands of MinHash values.
+    /// The probability that band hashes compare a pair. None without bands of MinHash values, and for band hashes if
+    /// pairs are verified by another measure than a Jaccard similarity.
     pub s_curve: Option<SCurve>,
-    /// For each table or band, the scores of the pairs that it generated.
+    /// The scores of the pairs that each table or band generated, or those of all pairs together.
     pub histograms: Vec<Histogram>,
     /// The number of clusters of each size, sizes ascending.
     pub cluster_sizes: Vec<ClusterSizes>,
-    /// The largest clusters, largest first.
+    /// The largest clusters, largest first, at most 10.
     pub largest_clusters: Vec<ClusterSample>,
-    /// Sampled pairs, for a person to look at.
+    /// At most 24 sampled pairs, for a person to look at: some of each Hamming distance.
     pub sample_pairs: Vec<PairSample>,
     /// The stages of the run, in order, with their times.
     pub stages: Vec<Stage>,
@@ -79,17 +83,18 @@ pub struct Report {
     pub memory: Option<MemoryReport>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
-    /// The search for candidates and its counts, as the core gives them.
+    /// The search for candidates and its counts, as the core gives them. This version always sets them.
     pub searched: Option<Searched>,
     /// The counts of verification; none if nothing was verified.
     pub verified: Option<Verified>,
-    /// The recall that the run estimated by comparing a sample of its documents with all; none for runs of one sketch.
+    /// The recall that the run estimated by comparing a sample of its documents with all. None where settings do not
+    /// allow that, such as those without the bits that estimate a Jaccard similarity, and without a document to sample.
     pub recall_estimate: Option<RecallEstimate>,
     /// The share of the features of the removed near-duplicates that the documents kept for them lack, 0 to 1. It
-    /// follows from the similarity and the sizes of each two. None without such a document, and where similarity does
-    /// not give it.
+    /// follows from the similarity and the sizes of each two. None without such a document, and if pairs are verified
+    /// by another measure than a Jaccard similarity or containment.
     pub missing: Option<f64>,
-    /// The corrupt sections of the input, which were skipped.
+    /// The corrupt sections of the input, those of reference files among them, which were skipped.
     pub corruption: CorruptionReport,
     /// The warnings, a sentence each.
     pub warnings: Vec<String>,
@@ -112,7 +117,7 @@ pub struct MemoryReport {
     pub limit_bytes: u64,
     /// Documents that were expected.
     pub expected_documents: u64,
-    /// Bytes that the run was expected to hold in memory, for its documents.
+    /// Bytes that a run in memory was expected to hold for the documents. A run on disk has this number, too.
     pub expected_bytes: u64,
     /// Bytes of memory that near pairs took besides, whose number is not known before documents are compared. None for
     /// a run on disk, which holds pairs there, and in earlier reports.
@@ -191,7 +196,8 @@ pub struct GroupBoilerplate {
     pub share: BoilerplateShare,
 }
 
-/// The reference set that new documents were compared with. It is counted nowhere else but among pairs and in clusters.
+/// The reference set that new documents were compared with. Elsewhere, a report counts its documents among pairs, in
+/// clusters and in boilerplate, and its corrupt sections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgainstReport {
@@ -213,7 +219,7 @@ pub struct AgainstReport {
     pub files: Vec<FileRow>,
 }
 
-/// The documents that the sources of one kind lose. A source loses those of its documents that are removed.
+/// The documents that the sources of one kind lose. A source loses those of its new documents that are removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sources {
@@ -221,7 +227,7 @@ pub struct Sources {
     pub kind: String,
     /// Number of sources.
     pub number: u64,
-    /// Documents that have a source of the kind.
+    /// New documents that have a source of the kind.
     pub documents: u64,
     /// The number of sources that have [`Sources::LEAST`] documents or more and lose [`Sources::NEARLY_ALL`] of them or
     /// more.
@@ -230,8 +236,8 @@ pub struct Sources {
     pub most: Vec<SourceRow>,
     /// The sources that `nearly_removed` counts, those with the most documents first, at most [`Sources::LISTED`].
     pub removed: Vec<SourceRow>,
-    /// Of the sources with [`Sources::LEAST`] documents or more, the one that loses the largest share; none if there
-    /// are no such sources.
+    /// Of the sources with [`Sources::LEAST`] documents or more, the one that loses the largest share, which
+    /// `--max-removed` limits. None if there are no such sources.
     #[serde(default)]
     pub worst: Option<SourceRow>,
 }
@@ -350,7 +356,8 @@ pub struct CompareReport {
     pub corpus: Corpus,
     /// Each method with its result.
     pub methods: Vec<MethodResult>,
-    /// One entry for each set of methods, with the pairs that exactly these methods found; some have none.
+    /// One entry for each set of methods, with the pairs that exactly these methods found; some have none. Sets of few
+    /// methods come first.
     pub agreement: Vec<Agreement>,
     /// The stages that several methods share, such as reading, with their times.
     pub shared_stages: Vec<Stage>,
@@ -393,7 +400,7 @@ pub struct Corpus {
     pub files: u64,
     /// Bytes of the files as stored, usually compressed.
     pub stored_bytes: u64,
-    /// Bytes of the documents' text, UTF-8.
+    /// Bytes of the documents' text, UTF-8, boilerplate included.
     pub text_bytes: u64,
     /// Records of any kind, documents or not, corrupt ones included.
     pub records: u64,
@@ -405,7 +412,8 @@ pub struct Corpus {
     pub extractor: Option<String>,
     /// The field or column of the text; none if it has the usual name.
     pub text_field: Option<String>,
-    /// Documents with too few features for a sketch, which are compared by their exact text alone.
+    /// Documents with too few features for a sketch, which are compared by their exact text alone. In a comparison,
+    /// they are those of the method that ran last.
     pub documents_with_few_features: u64,
     /// The 20 commonest languages, most documents first.
     pub languages: Vec<LanguageCount>,
@@ -425,9 +433,10 @@ pub struct LanguageCount {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Removed documents whose text, byte for byte, a kept document or a reference document has.
+    /// Removed documents whose text, byte for byte, another document has. If no document with the text is kept, or is a
+    /// reference document, one of them counts as a near-duplicate.
     pub exact_duplicates: u64,
-    /// Removed documents that are not exact duplicates.
+    /// All other removed documents.
     pub near_duplicates: u64,
     /// New documents that are kept.
     pub kept: u64,
@@ -435,9 +444,9 @@ pub struct Outcome {
     pub removed: u64,
     /// Bytes of text of the removed documents.
     pub removed_text_bytes: u64,
-    /// Pairs of near-duplicates that the run found, listed or not.
+    /// Pairs of equal or near texts that the run found, listed or not.
     pub pairs_found: u64,
-    /// Pairs of near-duplicates that are listed: rows of `pairs.csv`, if that is written.
+    /// Pairs that are listed: rows of `pairs.csv`, if that is written.
     pub pairs_written: u64,
     /// Number of clusters of two or more documents.
     pub clusters: u64,
@@ -470,7 +479,8 @@ pub struct Parameter {
     pub value: String,
 }
 
-/// The recall of a search by probes, measured on a sample: the share of near pairs that it finds.
+/// The recall of a search by probes, measured on a sample: the share of near pairs that it finds. If the sample has too
+/// few pairs, all probes are made, and `reached`, `low` and `high` are 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recall {
@@ -517,7 +527,8 @@ impl SCurve {
     }
 }
 
-/// The pairs that one table or band generated, by score. A score is a whole number that grows with similarity.
+/// The pairs that one table or band generated, or all pairs, by score. A score is a whole number that grows with
+/// similarity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// The table or band: `table 0`, `band 0`; or `all pairs`.
@@ -577,11 +588,12 @@ pub struct ClusterSample {
     pub size: u64,
     /// The kept document.
     pub kept: DocumentSample,
-    /// Some of the others.
+    /// At most four of the others.
     pub members: Vec<DocumentSample>,
-    /// Lowest similarity of a member with the kept document, if it is known.
+    /// Lowest similarity of all others with the kept document, if it is known. With `--verify containment`, only the
+    /// removed ones count.
     pub lowest_similarity: Option<f64>,
-    /// Median similarity of the members with the kept document, if it is known.
+    /// Median similarity of these documents with the kept one, if it is known.
     pub median_similarity: Option<f64>,
 }
 
@@ -610,9 +622,11 @@ pub struct PairSample {
     pub a: DocumentSample,
     /// The other document.
     pub b: DocumentSample,
-    /// Hamming distance of the SimHashes in bits; none for methods without SimHash.
+    /// Hamming distance of the SimHashes in bits; none for methods without SimHash. In a comparison, also none if no
+    /// method that found the pair searches by distance.
     pub distance: Option<u32>,
-    /// Similarity in 0..=1; [`Method::similarity`] says which.
+    /// Similarity in 0..=1, 1 for equal texts; [`Method::similarity`] says which. In a comparison, it is that of the
+    /// first method that found the pair, and methods that search by distance come first.
     pub similarity: f64,
     /// The kind of the pair: equal texts or not.
     pub kind: PairKind,
@@ -651,19 +665,21 @@ pub struct Stage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchCost {
-    /// Places that were looked up: buckets, ranges of tables, or flipped hashes.
+    /// Places that were looked up: buckets, ranges of tables, or flipped hashes. In a join, groups or buckets whose
+    /// members were compared.
     pub probes: u64,
-    /// Stored sketches that were compared with a query.
+    /// Comparisons of a stored sketch with a query. In a join, compared pairs.
     pub candidates: u64,
-    /// Comparisons whose distance or similarity was within the search's limit.
+    /// Comparisons whose distance or similarity was within the search's limit. With band hashes, all comparisons.
     pub verified: u64,
-    /// Bytes of the index, or of all that a join held at once.
+    /// Bytes of the index. Without one, those of the hashes, signatures or sketches that were compared.
     pub index_bytes: u64,
-    /// Distinct hashes, or signatures, that were searched.
+    /// Distinct hashes or signatures that were searched; with band hashes, distinct texts.
     pub distinct_hashes: u64,
 }
 
-/// The corrupt sections of an input: those that could not be read and were skipped.
+/// The corrupt sections of an input: those that could not be read and were skipped, also when kept documents were
+/// copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CorruptionReport {
@@ -673,9 +689,10 @@ pub struct CorruptionReport {
     pub documents_lost: u64,
     /// Corrupt sections of which the number of lost documents is not known; 0 in earlier reports.
     pub unknown_losses: u64,
-    /// The number of sections of each kind, most first.
+    /// The number of sections of each kind, most first. Sections beyond the first 1,000 of a file are a kind of their
+    /// own.
     pub by_kind: Vec<CorruptionCount>,
-    /// The first 200 sections.
+    /// The first 200 sections, those that showed when kept documents were copied before all others.
     pub listed: Vec<CorruptRecord>,
 }
 
@@ -696,7 +713,8 @@ pub struct CorruptRecord {
     pub file: String,
     /// Position of the record in the file, counted from 0; none if the section is not a record.
     pub record: Option<u64>,
-    /// Byte offset in the file as stored, if it is known.
+    /// Byte offset in the file as stored, if it is known: of the place, or of the compressed member or group of rows
+    /// that it is in.
     pub offset: Option<u64>,
     /// Documents that are lost by it; none if that is not known.
     pub documents: Option<u64>,
@@ -807,11 +825,11 @@ pub struct MethodResult {
     pub wall_seconds: f64,
     /// Seconds of processor time of those steps.
     pub cpu_seconds: f64,
-    /// Peak memory of those steps; none if it was not measured.
+    /// Peak memory of those steps; none if it was not measured, as in this version.
     pub peak_memory_bytes: Option<u64>,
     /// The counted work, and the size of the index.
     pub cost: SearchCost,
-    /// The recall that its search by probes measured; none for other searches.
+    /// The recall that its search by probes measured; none as for [`Report::recall`].
     pub recall: Option<Recall>,
     /// The recall against an exact answer; none if there is no such answer.
     pub exact: Option<ExactRecall>,
@@ -847,7 +865,7 @@ pub struct Speed {
     pub queries_per_second: f64,
 }
 
-/// The pairs that one set of methods found, all of them and no other method.
+/// The pairs of different texts that one set of methods found, all of them and no other method.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agreement {
@@ -855,7 +873,7 @@ pub struct Agreement {
     pub found_by: Vec<String>,
     /// The number of pairs.
     pub pairs: u64,
-    /// Some of the pairs.
+    /// At most six of the pairs.
     pub examples: Vec<PairSample>,
 }
 
@@ -941,7 +959,8 @@ impl Report {
         Ok(report)
     }
 
-    /// True if the pairs that the run lists are those by which it removed documents, and not all near pairs.
+    /// True if the pairs that the run lists are those by which it removed documents, and not all near pairs. An
+    /// evaluation then gives no recall of pairs.
     pub fn lists_removals(&self) -> bool {
         self.settings.as_ref().is_some_and(|settings| {
             let has_leaders = settings.generator == Generator::Keys || settings.block_tables().is_some();

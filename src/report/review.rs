@@ -59,7 +59,7 @@ pub struct ReviewHead {
     pub seed: u64,
 }
 
-/// A document of a sampled pair.
+/// A document of a sampled pair: one side of the pair on the HTML page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewPage {
     /// Its id in results.
