@@ -43,7 +43,8 @@ pub(crate) fn is_unfinished(name: &OsStr) -> bool {
     split_name(&name.to_string_lossy()).is_some()
 }
 
-/// True if a file name is one that [`is_unfinished`] is true of, and this process is writing the file or folder now.
+/// True if a file name is one that [`is_unfinished`] is true of, and this process is writing the file or folder now. A
+/// run that reads the folder does not report such a file as passed over.
 pub(crate) fn is_being_made(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let making = making();
@@ -83,7 +84,8 @@ impl Unfinished {
         Self::begin(place, |path| File::create_new(path))
     }
 
-    /// Begins a temporary file that is never finished, open to its owner alone, in the folder of `place`.
+    /// Begins a temporary file that is never finished, open to its owner alone, in the folder of `place`. It holds the
+    /// copy of a stream, or of text in another encoding, until the run drops it.
     pub(crate) fn private_file(place: &Path) -> io::Result<(Self, File)> {
         let mut options = File::options();
         options.write(true).create_new(true);

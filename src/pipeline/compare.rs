@@ -35,7 +35,7 @@ pub struct Contender {
 
 /// Runs several methods on the same documents, and writes a report into the new folder [`Job::out`]. For each method it
 /// has the number of its pairs, its recall against an exact answer, and the speed of its search. Of the job's own
-/// settings, only the seed is used, for samples.
+/// settings, the seed draws samples, and `keep` and `quota` say which fields documents must have.
 ///
 /// Pairs are pairs of different texts: every method finds exact duplicates. Methods with the same features, weights and
 /// [`Settings::min_features`] share one reading of the input; for others it is read again.

@@ -319,9 +319,10 @@ pub struct NamedDocument<'a> {
     pub url: Option<Cow<'a, str>>,
     /// Its file, as it was found.
     pub file: &'a Path,
-    /// The number of its file, and its number in that file, both from 0.
+    /// The number of its file, and its number among the records of that file that may be documents, both from 0.
+    /// Corrupt records count.
     pub at: DocId,
-    /// The bytes of its file that hold it.
+    /// The place in its file from which it can be read again.
     pub place: Place,
     /// True if it is of the reference set.
     pub is_reference: bool,
@@ -334,7 +335,7 @@ impl<'a> NamedDocument<'a> {
         At { file: self.file.to_string_lossy(), row: self.at.row, side }
     }
 
-    /// The name of the document in warnings: its URL, or its file and number. It has 100 characters at most.
+    /// The name of the document in warnings: its URL, or its file and number. Of a longer one, 100 characters stay.
     pub fn shown_name(&self) -> String {
         let place = || format!("{}:{}", self.file.display(), self.at.row);
         cut(self.url.as_ref().map_or_else(place, ToString::to_string), 100)

@@ -345,7 +345,8 @@ pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
     add_reference_set(job, inputs, passed_over, &options)
 }
 
-/// The demand that documents have a URL with a host. `options` are those that need it, as an error names them.
+/// The demand that some of the first documents have a URL with a host, for [`corpus::check_fields`]. `options` are
+/// those that need it, as an error names them.
 pub(crate) fn host_needed(fields: &JsonlFields, options: &str) -> Needed {
     let why = format!(", which {options} needs, with a host, as in https://a.example/b");
     Needed::url(&fields.url, &why, |document| document.url.and_then(host_of).is_some())

@@ -29,7 +29,8 @@ pub struct ReviewJob {
     pub corpus: Vec<PathBuf>,
     /// The options of reading, which must be those of the result.
     pub options: ReadOptions,
-    /// Number of pairs to sample.
+    /// Number of pairs to sample, at least one for each band that has pairs. If there are fewer pairs, all are
+    /// sampled.
     pub size: usize,
     /// Seed of the sample.
     pub seed: u64,
@@ -60,8 +61,9 @@ pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 /// judge them on.
 ///
 /// # Errors
-/// If the folder is not a result with a whole pairs.csv, or lists no pair of different texts. Also if the corpus is not
-/// where it was, or has changed since, or if the page cannot be written.
+/// If the folder is not a result with a whole pairs.csv, or lists no pair of different texts. Also if there are more
+/// bands than pairs to sample, if the corpus is not where it was, or has changed since, or if the page cannot be
+/// written.
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
     let report = Report::of_result(&job.result)?;

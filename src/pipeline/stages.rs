@@ -142,7 +142,7 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// The name of the stage that searches for candidates.
+/// The name of the stage that searches for candidates. A comparison takes the speed of a search from its time.
 pub(crate) const SEARCH: &str = "join";
 
 /// The name of the stage that a step of the core is, and the unit that it counts.

@@ -42,7 +42,8 @@ pub(crate) const REMOVED: &str = "removed.csv";
 pub struct At<'a> {
     /// The path of the file, as it was found.
     pub file: Cow<'a, str>,
-    /// The number of the document in that file, counted from 0.
+    /// The number of the document among the records of that file that may be documents, counted from 0. Corrupt records
+    /// count.
     pub row: u32,
     /// The set that the document is of: the new documents, or the reference set.
     pub side: Side,
@@ -59,7 +60,8 @@ pub enum Side {
     Reference,
 }
 
-/// A row of `pairs.csv`: two near-duplicates, of which *a* is the document that comes first in the input.
+/// A row of `pairs.csv`: two documents of equal or near texts. Of these, *a* comes first in the input, where reference
+/// documents come last.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairRow<'a> {
     /// Id of the first document.
@@ -107,7 +109,7 @@ pub struct ClusterRow<'a> {
 pub struct DocumentRow<'a> {
     /// The path of the file that the document stands in, as it was found.
     pub file: Cow<'a, str>,
-    /// The number of the document in that file, counted from 0.
+    /// The number of the document in that file, as [`At::row`].
     pub row: u32,
     /// Id of the document.
     pub id: Cow<'a, str>,
