@@ -271,7 +271,8 @@ impl ReadDocuments {
         self.files.iter().map(|file| file.corrupt).sum()
     }
 
-    /// True if `text` is the text that the document `id` had when it was read.
+    /// True if `text` is the text that the document `id` had when it was read. It is asked of kept documents whose file
+    /// has changed before they are copied.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let digest = |document| self.collection.facts(document).digest;
         self.documents.find(id).is_some_and(|document| digest(document) == text_digest(text))

@@ -102,7 +102,9 @@ pub(crate) trait Listing {
 
 /// A run in memory.
 pub(super) struct HeldListing<'a> {
+    /// The names and places of the documents.
     pub read: &'a ReadDocuments,
+    /// The pairs, clusters and removals that are listed.
     pub outcome: &'a Outcome,
     /// Empty until documents are listed.
     pub assignments: OnceCell<Assignments<'a>>,

@@ -148,8 +148,8 @@ pub struct Job {
     pub command_line: Vec<String>,
     /// When the run began, RFC 3339, for the report.
     pub created: String,
-    /// Bytes of memory that [`staged::dedup`](crate::staged::dedup()) keeps to; `None` for a share of what the machine
-    /// has. [`dedup()`] takes what it needs.
+    /// Bytes of memory that [`staged::dedup`](crate::staged::dedup()) keeps to; with `Some`, it runs on disk if it
+    /// can. `None` for half of what the machine has, or what is free, if that is less. [`dedup()`] takes what it needs.
     pub memory: Option<u64>,
     /// True if [`staged::dedup`](crate::staged::dedup()) runs on disk and leaves its sketches beside `out`, for
     /// [`staged::rethreshold`](crate::staged::rethreshold). [`dedup()`] has none to leave.

@@ -89,7 +89,8 @@ impl OutputFolder {
         self.making.path()
     }
 
-    /// The place that the folder will have once it is finished, behind any link.
+    /// The place that the folder will have once it is finished, behind any link. A run on disk has its working folder
+    /// beside it.
     pub fn place(&self) -> &Path {
         &self.place
     }

@@ -138,9 +138,9 @@ impl Shown {
     }
 }
 
-/// A random sample of at most `most` pairs. Each round draws one pair of every Hamming distance, by a hash of its two
-/// documents and the seed, until there are enough; at most two are exact duplicates. Near-duplicates come first, and
-/// distances ascend. A set of pairs and a seed always give one sample.
+/// A random sample of at most `most` pairs. Each round draws one pair of every [distance](Pair::distance), by a hash of
+/// its two documents and the seed, until there are enough; at most two are exact duplicates. Near-duplicates come
+/// first, and distances ascend. A set of pairs and a seed always give one sample.
 pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
     let mut sampler = Sampler::new(most, seed);
     pairs.iter().for_each(|pair| sampler.add(pair));

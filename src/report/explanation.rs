@@ -81,14 +81,15 @@ pub struct Opinion {
 /// The probes by which PSM finds the pair. Probes of a query are numbered in the order in which they are made.
 #[derive(Clone, Debug, Serialize)]
 pub struct PsmTrace {
-    /// The index and the number of hashes in it, in words.
+    /// The index and the number of hashes in it, in words. Without a corpus, the numbering of probes.
     pub index: String,
     /// The number, from 1, of the probe by which a query with `a` finds `b`; then that by which `b` finds `a`. 0 means
-    /// that equal hashes need no probe. None if no probe finds it, or the two are not within the distance.
+    /// that equal hashes need no probe. None if no probe that was tried finds it, or the two are not within the
+    /// distance.
     pub probes: [Option<u32>; 2],
     /// Probes of a query in an exhaustive search.
     pub all_probes: u64,
-    /// Probes of a query with these settings; none if it makes all.
+    /// Probes of a query with these settings; none if it makes all, and without a corpus.
     pub budget: Option<u32>,
 }
 
@@ -109,7 +110,7 @@ pub struct Explanation {
     pub bits: Vec<DifferingBit>,
     /// The probes by which PSM finds the pair.
     pub psm: PsmTrace,
-    /// Jaccard coefficient of the sets of features.
+    /// Jaccard similarity of the sets of features, counted.
     pub jaccard: f64,
     /// The share of the features of `a` that `b` has, and of those of `b` that `a` has.
     pub containment: [f64; 2],
@@ -167,7 +168,7 @@ pub(crate) struct PairFigures<'a> {
     pub both: Both,
     /// The agreement of MinHash signatures; none if the settings have no bands of them.
     pub banded: Option<Banded>,
-    /// Jaccard coefficient of the sets of features.
+    /// Jaccard similarity of the sets of features, counted.
     pub jaccard: f64,
     /// True if the texts are the same, byte for byte.
     pub same_text: bool,
@@ -328,7 +329,8 @@ pub(crate) fn opinions(
 pub(crate) const BOTH: &str = "both";
 
 impl Explanation {
-    /// True if the two have different texts, and the default method compares and confirms them.
+    /// True if the two have different texts, and the default method compares and confirms them. Whether its result lists
+    /// the pair then depends on other documents, see [`removed_for`](Self::removed_for).
     pub(crate) fn is_candidate(&self) -> bool {
         !self.same_text && self.opinions.iter().any(|opinion| opinion.by == BOTH && opinion.near)
     }

@@ -258,7 +258,7 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
     Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
 }
 
-/// The unit of a histogram whose scores are estimated similarities in whole percent.
+/// The unit of a histogram whose scores are estimated similarities in whole percent. Charts and pages recognise it.
 pub const PERCENT: &str = "% estimated similarity";
 
 /// A histogram of the scores of generated pairs for each table or band, or one for all.
@@ -799,7 +799,7 @@ pub(crate) fn hamming_recall(
     }
 }
 
-/// The recall of a method among the pairs of a sample whose counted Jaccard coefficient is `similarity` or more.
+/// The recall of a method among the pairs of a sample whose counted Jaccard similarity is `similarity` or more.
 pub(crate) fn counted_recall(
     recall_estimate: &RecallEstimate,
     similarity: f64,

@@ -73,7 +73,7 @@ pub struct Report {
     pub cluster_sizes: Vec<ClusterSizes>,
     /// The largest clusters, largest first, at most 10.
     pub largest_clusters: Vec<ClusterSample>,
-    /// At most 24 sampled pairs, for a person to look at: some of each Hamming distance.
+    /// At most 24 sampled pairs, of as many distances as there is room for, for a person to look at.
     pub sample_pairs: Vec<PairSample>,
     /// The stages of the run, in order, with their times.
     pub stages: Vec<Stage>,
@@ -462,7 +462,7 @@ pub struct Method {
     pub name: String,
     /// The meaning of `similarity` in pairs, such as "Jaccard similarity of 5-word shingles".
     pub similarity: String,
-    /// Every parameter, in the order in which they are shown.
+    /// Every parameter, and some figures of the search, in the order in which they are shown.
     pub parameters: Vec<Parameter>,
     /// The seed of everything random.
     pub seed: u64,
@@ -470,12 +470,12 @@ pub struct Method {
     pub hash: String,
 }
 
-/// A parameter and its value.
+/// A parameter of a method, or a figure of its search, and its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Its name as the command line spells it.
+    /// Its name in words, such as `min features` or `verified candidates`.
     pub name: String,
-    /// Its value with its unit.
+    /// Its value, with its unit if it has one.
     pub value: String,
 }
 
@@ -756,8 +756,7 @@ pub struct FileRow {
     pub stored_bytes: u64,
     /// Bytes of the texts of its documents, in UTF-8.
     pub text_bytes: u64,
-    /// A sum over its texts that shows later whether they are still the same; none if its documents were not read
-    /// whole.
+    /// A sum over its texts that shows later whether they are still the same. This version always sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub texts: Option<TextSum>,
     /// Number of its records of any kind.
