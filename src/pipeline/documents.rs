@@ -1,5 +1,6 @@
-//! Reads the input of a run in memory. If boilerplate is to be left out, a first pass counts the lines of all
-//! documents. A second pass reads every document, and keeps what the run needs of it, but not its text.
+//! Reads the input of a run in memory. If boilerplate is to be counted, a first pass counts the lines of all documents.
+//! A second pass reads every document, and keeps what the run needs of it, but not its text. Boilerplate is counted by
+//! groups of documents ([`GroupBy`]), such as those with the same value in a field that groups documents.
 
 use super::stages::Stages;
 use crate::boilerplate::{Boilerplate, BoilerplateShare, Counting, GroupBy, Lines};

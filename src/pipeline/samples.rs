@@ -114,7 +114,8 @@ impl Shown {
         self.fetched(document).map_or("", |(text, _)| text)
     }
 
-    /// The value of the field that groups documents; none if there is no such field or value, or no text was fetched.
+    /// The value of the field by which documents are grouped for boilerplate. None if there is no such field or value,
+    /// or no text was fetched.
     pub fn group(&self, document: Document) -> Option<&str> {
         self.fetched(document)?.1.as_deref()
     }

@@ -1,6 +1,7 @@
-//! Sources of documents: input files, their folders, hosts, and values of the field that groups documents. Here are the
-//! scores and source numbers by which a run decides which documents of a cluster are kept, and the documents that each
-//! source loses. A source *loses* those of its documents that are removed.
+//! Sources of documents: input files, their folders, hosts, and values of the field that groups documents, if
+//! boilerplate is counted by such a field. Here are the scores and source numbers by which a run decides which
+//! documents of a cluster are kept, and the documents that each source loses. A source *loses* those of its documents
+//! that are removed.
 
 use super::Job;
 use super::documents::ReadDocuments;

@@ -1,5 +1,8 @@
 //! The explanation of why two documents, `a` and `b`, are near-duplicates or not: figures and words. In arrays of two,
 //! `a` comes first. `pipeline::explain` computes the figures.
+//!
+//! PSM is the search of Sood & Loguinov: its probes flip first the bits of low margin, which likely differ. BPHS are
+//! block-permuted tables.
 
 use super::messages::{index_name, meaning};
 use crate::display::{counted, visible};
@@ -329,8 +332,8 @@ pub(crate) fn opinions(
 pub(crate) const BOTH: &str = "both";
 
 impl Explanation {
-    /// True if the two have different texts, and the default method compares and confirms them. Whether its result lists
-    /// the pair then depends on other documents, see [`removed_for`](Self::removed_for).
+    /// True if the two have different texts, and the default method compares and confirms them. Whether its result
+    /// lists the pair then depends on other documents, see [`removed_for`](Self::removed_for).
     pub(crate) fn is_candidate(&self) -> bool {
         !self.same_text && self.opinions.iter().any(|opinion| opinion.by == BOTH && opinion.near)
     }

@@ -2,7 +2,8 @@
 //!
 //! Counts are `u64`, times are seconds as `f64`, sizes are bytes, shares and probabilities lie in 0..=1. Every
 //! floating-point number must be finite, as JSON knows no other. Lists are in the order in which they are shown.
-//! "Earlier reports" are those of earlier versions of simflip, which lack some fields.
+//! "Earlier reports" are those of earlier versions of simflip, which lack some fields. Documents of `--against` are
+//! reference documents, and all others are new.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -590,8 +591,8 @@ pub struct ClusterSample {
     pub kept: DocumentSample,
     /// At most four of the others.
     pub members: Vec<DocumentSample>,
-    /// Lowest similarity of all others with the kept document, if it is known. With `--verify containment`, only the
-    /// removed ones count.
+    /// Lowest similarity of all others with the kept document, if it is known. With band hashes and `--verify
+    /// containment`, only the removed ones count, and it is 0 without any.
     pub lowest_similarity: Option<f64>,
     /// Median similarity of these documents with the kept one, if it is known.
     pub median_similarity: Option<f64>,
