@@ -591,8 +591,8 @@ pub struct ClusterSample {
     pub kept: DocumentSample,
     /// At most four of the others.
     pub members: Vec<DocumentSample>,
-    /// Lowest similarity of all others with the kept document, if it is known. With band hashes and `--verify
-    /// containment`, only the removed ones count, and it is 0 without any.
+    /// Lowest similarity of all others with the kept document, if it is known. With band hashes and verification
+    /// by containment, only the removed ones count, and it is 0 without any.
     pub lowest_similarity: Option<f64>,
     /// Median similarity of these documents with the kept one, if it is known.
     pub median_similarity: Option<f64>,
