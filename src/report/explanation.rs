@@ -332,8 +332,8 @@ pub(crate) fn opinions(
 pub(crate) const BOTH: &str = "both";
 
 impl Explanation {
-    /// True if the two have different texts, and the default method compares and confirms them. Whether its result
-    /// lists the pair then depends on other documents, see [`removed_for`](Self::removed_for).
+    /// True if the two have different texts, and the default method compares and confirms them. Its result lists
+    /// the pair unless one of the two is removed for another document, see [`removed_for`](Self::removed_for).
     pub(crate) fn is_candidate(&self) -> bool {
         !self.same_text && self.opinions.iter().any(|opinion| opinion.by == BOTH && opinion.near)
     }
