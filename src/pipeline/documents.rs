@@ -273,7 +273,7 @@ impl ReadDocuments {
     }
 
     /// True if `text` is the text that the document `id` had when it was read. It is asked of kept documents whose file
-    /// has changed before they are copied.
+    /// has changed.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let digest = |document| self.collection.facts(document).digest;
         self.documents.find(id).is_some_and(|document| digest(document) == text_digest(text))

@@ -89,8 +89,7 @@ impl OutputFolder {
         self.making.path()
     }
 
-    /// The place that the folder will have once it is finished, behind any link. A run on disk has its working folder
-    /// beside it.
+    /// The place that the folder will have once it is finished, behind any link.
     pub fn place(&self) -> &Path {
         &self.place
     }

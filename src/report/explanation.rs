@@ -1,8 +1,7 @@
 //! The explanation of why two documents, `a` and `b`, are near-duplicates or not: figures and words. In arrays of two,
 //! `a` comes first. `pipeline::explain` computes the figures.
 //!
-//! PSM is the search of Sood & Loguinov: its probes flip first the bits of low margin, which likely differ. BPHS are
-//! block-permuted tables.
+//! PSM is the search of Sood & Loguinov: its probes flip bits of low margin first. BPHS are block-permuted tables.
 
 use super::messages::{index_name, meaning};
 use crate::display::{counted, visible};

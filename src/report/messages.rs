@@ -211,8 +211,8 @@ pub fn method(
     }
 }
 
-/// The recall that a search by probes measured to choose their number. None for other searches, and where the settings
-/// have a number of probes or ask for an exact search.
+/// The recall that a search by probes measured to choose their number. None unless the settings ask for a share of the
+/// pairs.
 pub fn recall(searched: &Searched) -> Option<Recall> {
     let MeasuredRecall { wanted, calibration, identical_pairs, with_identical, .. } = searched.recall?;
     let Ran::Probing { distance: h, all_probes, .. } = searched.ran else { return None };
@@ -356,7 +356,7 @@ pub fn languages_warning(languages: &Languages) -> Option<String> {
     })
 }
 
-/// Sentences on the corrupt sections of an input, of which there is one at least, and the documents that they cost.
+/// Sentences on the corrupt sections of an input, and the documents that they cost.
 pub fn corruption_messages(corruption: &CorruptionReport) -> String {
     let sections = counted(corruption.total, "corrupt section", "corrupt sections");
     let (cost, them) = (corruption_cost(corruption), plural(corruption.total, "it", "them"));

@@ -62,8 +62,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// The method, in words.
     pub method: Method,
-    /// The recall that a search by probes measured on a sample, to choose their number. None for other searches, and
-    /// where the settings have a number of probes or ask for an exact search.
+    /// The recall that a search by probes measured on a sample, to choose their number. None unless the settings ask
+    /// for a share of the pairs.
     pub recall: Option<Recall>,
     /// The probability that band hashes compare a pair. None without bands of MinHash values, and for band hashes if
     /// pairs are verified by another measure than a Jaccard similarity.
@@ -118,7 +118,7 @@ pub struct MemoryReport {
     pub limit_bytes: u64,
     /// Documents that were expected.
     pub expected_documents: u64,
-    /// Bytes that a run in memory was expected to hold for the documents. A run on disk has this number, too.
+    /// Bytes that a run in memory was expected to hold for the documents, also if the run went on disk.
     pub expected_bytes: u64,
     /// Bytes of memory that near pairs took besides, whose number is not known before documents are compared. None for
     /// a run on disk, which holds pairs there, and in earlier reports.
@@ -357,8 +357,7 @@ pub struct CompareReport {
     pub corpus: Corpus,
     /// Each method with its result.
     pub methods: Vec<MethodResult>,
-    /// One entry for each set of methods, with the pairs that exactly these methods found; some have none. Sets of few
-    /// methods come first.
+    /// One entry for each set of methods, with the pairs that exactly these methods found; some have none.
     pub agreement: Vec<Agreement>,
     /// The stages that several methods share, such as reading, with their times.
     pub shared_stages: Vec<Stage>,
@@ -809,9 +808,9 @@ impl FileRow {
 pub struct MethodResult {
     /// The name of the method in the comparison; unique, so that one sketch can run with different parameters.
     pub label: String,
-    /// The settings that decided the result: a run with these settings over the same documents has the same result.
+    /// The settings that decided the result, as [`Report::settings`].
     pub settings: Option<Settings>,
-    /// The file of document frequencies that features were weighed by; none if the run counted them, or needed none.
+    /// The file of document frequencies, as [`Report::frequencies`].
     pub frequencies: Option<PathBuf>,
     /// The method, in words.
     pub method: Method,

@@ -74,7 +74,7 @@ impl<'r> PairLine<'r> {
         self.number(self.reader.distance, "distance", "a whole number", |_| true)
     }
 
-    /// Similarity, which may be outside of 0 to 1; `None` if the cell is empty or the table has no such column.
+    /// Similarity, not checked to be 0 to 1; `None` if the cell is empty or the table has no such column.
     ///
     /// # Errors
     /// If there is something else than a finite number.
