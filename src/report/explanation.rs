@@ -65,7 +65,7 @@ pub struct DifferingBit {
     /// Its rank by margin in either document, from 1 for the lowest margin to 64.
     pub ranks: [usize; 2],
     /// At most four features by which the two sums differ most, each with what it adds to (sum of a − sum of b). The
-    /// weights of either document are scaled to length 1 for that. A feature without a name is its hash behind `#`.
+    /// weights of either document are scaled to length 1. A feature without a name is its hash behind `#`.
     pub pushed_by: Vec<(String, f64)>,
 }
 
@@ -331,8 +331,8 @@ pub(crate) fn opinions(
 pub(crate) const BOTH: &str = "both";
 
 impl Explanation {
-    /// True if the two have different texts, and the default method compares and confirms them. Its result lists
-    /// the pair unless one of the two is removed for another document, see [`removed_for`](Self::removed_for).
+    /// True if the two have different texts, and the default method compares and confirms them. Its result
+    /// may lack the pair if one of the two is [removed for](Self::removed_for) another document.
     pub(crate) fn is_candidate(&self) -> bool {
         !self.same_text && self.opinions.iter().any(|opinion| opinion.by == BOTH && opinion.near)
     }

@@ -258,7 +258,7 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
     Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
 }
 
-/// The unit of a histogram whose scores are estimated similarities in whole percent. Charts and pages recognise it.
+/// The unit of a histogram whose scores are estimated similarities in whole percent.
 pub const PERCENT: &str = "% estimated similarity";
 
 /// A histogram of the scores of generated pairs for each table or band, or one for all.

@@ -74,7 +74,7 @@ pub struct Report {
     pub cluster_sizes: Vec<ClusterSizes>,
     /// The largest clusters, largest first, at most 10.
     pub largest_clusters: Vec<ClusterSample>,
-    /// At most 24 sampled pairs, of as many distances as there is room for, for a person to look at.
+    /// At most 24 sampled pairs, for a person to look at.
     pub sample_pairs: Vec<PairSample>,
     /// The stages of the run, in order, with their times.
     pub stages: Vec<Stage>,
@@ -591,7 +591,7 @@ pub struct ClusterSample {
     /// At most four of the others.
     pub members: Vec<DocumentSample>,
     /// Lowest similarity of all others with the kept document, if it is known. With band hashes and verification
-    /// by containment, only the removed ones count, and it is 0 without any.
+    /// by containment, only the removed ones count.
     pub lowest_similarity: Option<f64>,
     /// Median similarity of these documents with the kept one, if it is known.
     pub median_similarity: Option<f64>,
