@@ -92,7 +92,7 @@ impl FieldArgs {
         Self { text_field: self.text_field.or(text_field), ..self }
     }
 
-    /// The names of the JSONL fields and Parquet columns.
+    /// The names of fields and columns, and of the options that were given. A field that a user names must be there.
     pub(crate) fn fields(&self) -> JsonlFields {
         let usual = JsonlFields::default();
         JsonlFields {
@@ -144,7 +144,8 @@ pub(crate) struct WorkArgs {
     pub quiet: bool,
 }
 
-/// Parses a number of bytes, such as `4GiB`, `8GB` or a plain number; `K` to `T` mean the same as `KiB` to `TiB`.
+/// Parses a number of bytes above 0, such as `4GiB`, `8GB` or a plain number; `K` to `T` mean the same as `KiB` to
+/// `TiB`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[digits..].trim() {
@@ -171,7 +172,7 @@ pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, Stri
     })
 }
 
-/// Values of the library's: each with its name on the command line and the text of the help on it.
+/// Values of the library's: each with its name on the command line and the text of the help on it, empty for none.
 pub(crate) type NamedValues<T> = [(&'static str, &'static str, T)];
 
 /// The parser of an option that takes one of these values by its name.
@@ -248,7 +249,8 @@ pub(crate) struct BoilerplateArgs {
 }
 
 impl BoilerplateArgs {
-    /// The lines that are left out of documents by these options.
+    /// The source of the boilerplate that is left out of documents: a file, or a count over groups of documents.
+    /// [`Ignored::None`] if neither option was given.
     pub(super) fn ignored(&self) -> Ignored {
         match (&self.boilerplate, &self.boilerplate_by) {
             (Some(path), _) => Ignored::OfFile(path.clone()),
@@ -491,7 +493,9 @@ impl<'a> Given<'a> {
     /// messages name the method, such as `with --method psm`.
     ///
     /// # Errors
-    /// If an argument was given that would change nothing beside the others, or that contradicts another.
+    /// If an argument was given that would change nothing beside the others, or that contradicts another. Also for a
+    /// similarity or sketch bytes out of range, and for a recall that no bands reach. The caller has the library check
+    /// the rest ([`Settings::check`]).
     pub(crate) fn settings(&self, method: MethodName, said: &str) -> anyhow::Result<Settings> {
         Ok(self.settings_of_all(&[method], said)?.remove(0))
     }

@@ -82,7 +82,8 @@ impl ExplainArgs {
     }
 }
 
-/// The settings of each method by which a pair is explained. An argument without an effect on any is an error.
+/// The settings of each method by which a pair is explained. An argument that has an effect on none of them is an
+/// error.
 pub(super) fn methods(
     search: &SearchArgs,
     check: &CheckArgs,

@@ -271,7 +271,7 @@ pub(crate) fn written(millis: u64) -> String {
 }
 
 /// An answer as a line of JSON: a [`Reply`] with the names that the request had. Fields of the earlier page are `None`
-/// for a new page.
+/// for a new page. `earlier` is also `None` in an answer that is given again once that page was removed.
 #[derive(Serialize)]
 pub(crate) struct JsonAnswer<'a> {
     /// The name of the page that was asked about.
@@ -284,7 +284,7 @@ pub(crate) struct JsonAnswer<'a> {
     pub earlier: Option<&'a str>,
     /// The similarity of the earlier page, 0 to 1, to four decimals.
     pub similarity: Option<f32>,
-    /// When the earlier page was last seen (RFC 3339).
+    /// When the earlier page was last seen before this request (RFC 3339).
     pub last_seen: Option<String>,
     /// The number of stored pages that are near.
     pub near_pages: u32,
@@ -323,7 +323,7 @@ impl<'a> JsonAnswer<'a> {
 /// The form of lines of answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
-    /// True for JSON, false for a table in CSV.
+    /// True for JSON, false for a table in CSV. A table lacks `at_least`, `request` and `again`.
     pub json: bool,
     /// True if a table goes to a terminal, which would obey orders in the names of pages: they are escaped then.
     pub terminal: bool,

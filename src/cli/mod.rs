@@ -148,7 +148,8 @@ enum Done {
 }
 
 /// Runs the program and gives its exit code: 0, 1 or 2, see above. `arguments` begin with the name of the program.
-/// `--help`, and arguments that are no command line, end the process instead.
+/// `--help`, and arguments that are no command line, end the process instead. The code is 0 if the reader of standard
+/// output has gone.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();

@@ -150,7 +150,8 @@ pub fn of_explanation(options: &[OsString]) -> Result<(Methods, Option<PathBuf>)
     Ok((methods, args.features.frequencies))
 }
 
-/// The job of `simflip dedup` with these arguments, those that stand behind `dedup` in its command line.
+/// The job of `simflip dedup` with these arguments, those that stand behind `dedup` in its command line. The caller
+/// adds the command line that the report notes ([`Job::command_line`]).
 ///
 /// # Errors
 /// As [`of_texts`], or if a report whose settings are asked for cannot be read.
@@ -175,7 +176,8 @@ pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> 
     scores.and_then(|scores| Ok(serde_json::to_value(&scores)?)).map_err(refused_by::<EvaluateArgs>)
 }
 
-/// Opens the index of `simflip seen` with these options, to ask alone if `read_only` is true, else to write.
+/// Opens the index of `simflip seen` with these options, to ask only if `read_only` is true, else to write. Its notes
+/// are not printed.
 ///
 /// # Errors
 /// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
@@ -187,7 +189,7 @@ pub fn of_seen(options: &[OsString], read_only: bool) -> Result<OfSeen, Refused>
 /// Parses the age from which on pages of an index expire, such as 30d.
 ///
 /// # Errors
-/// If it is no length of time, or 0.
+/// If it is no length of time, or less than a millisecond.
 pub fn age(text: &str) -> Result<Duration, Refused> {
     index::age(text).map_err(|error| Refused { text: format!("{text}: {error}"), io: None })
 }

@@ -65,7 +65,8 @@ impl RethresholdArgs {
         Ok(if summary.corrupt > 0 { Done::WithCorruption } else { Done::Well })
     }
 
-    /// The arguments of the `simflip dedup` that made the result, whose sketches it takes; `None` if they are unknown.
+    /// The arguments of the `simflip dedup` that made the earlier result. `None` if its report cannot be read, or names
+    /// another command.
     pub(super) fn of_result(self) -> Option<super::dedup::DedupArgs> {
         super::dedup_of(&Report::of_result(&self.result).ok()?.command_line)
     }

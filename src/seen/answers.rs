@@ -14,7 +14,7 @@ use std::path::Path;
 pub const COLUMNS: [&str; 7] =
     ["page", "answer", "distance", "earlier", "similarity", "last_seen", "near_pages"];
 
-/// The number of first [`COLUMNS`] that every table of answers has.
+/// The number of first [`COLUMNS`] that every table of answers has. A check knows a table by them, and reads no others.
 pub(crate) const LEAST: usize = 4;
 
 /// Answers of `simflip seen` in a file, counted by what they say.

@@ -89,7 +89,8 @@ pub(super) struct Passed {
     pub(super) records: u64,
     /// The number of pages that the end of a snapshot states; `None` if no such end was read.
     pub(super) promised: Option<u64>,
-    /// Bytes that a log had and has not any more, at the least, by [`Length::noted`].
+    /// Bytes that a log had and has not any more, at the least, by [`Length::noted`]. [`read`] leaves it 0, and the
+    /// caller compares the lengths.
     pub(super) missing: u64,
 }
 

@@ -102,12 +102,13 @@ pub struct SeenParams {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerKind {
-    /// Neither the page nor one near it is stored.
+    /// No stored page was found that is the same or near. One may have been missed by probes, or where [`Reply::more`]
+    /// is true.
     #[default]
     New,
-    /// A page near it is stored.
+    /// A page near it is stored and not stale. A page with the same text is not stored, or is stale.
     Near,
-    /// A page with the same text is stored, byte for byte.
+    /// A page with the same text, byte for byte, is stored and not stale.
     Same,
     /// Pages that are near or the same are stored, but all were last seen before [`Request::fresh_from`].
     Stale,
@@ -134,17 +135,20 @@ pub struct Reply {
     /// The answer in a word.
     pub kind: AnswerKind,
     /// The name of the stored page that is the same or the most similar; of those that are not stale, if there are
-    /// some. `None` for a new page. A remembered answer loses the name when that page is removed.
+    /// some. `None` for a new page. A remembered answer loses the name, and nothing else, when that page is removed.
     pub earlier: Option<Arc<str>>,
-    /// When that page was last seen, in milliseconds since 1970; 0 if there is none.
+    /// When that page was last seen before this request, in milliseconds since 1970; 0 if there is none.
     pub seen: u64,
     /// Bits, of 64, in which the SimHashes of the two pages differ; 0 for the same text, or if there is none.
     pub distance: u32,
     /// The similarity of the two pages, as verification measures it, 0 to 1; 1 for the same text, 0 if there is none.
+    /// Without verification it is the cosine that `distance` estimates.
     pub similarity: f32,
-    /// The number of stored pages that are near; 1 for the same text, since others are not looked for then.
+    /// The number of stored pages that are near, stale ones among them; 1 for the same text, since others do not count
+    /// then.
     pub near: u32,
-    /// True if more pages than `near` may be near: thousands share a key, and not all were compared.
+    /// True if more pages than `near` may be near. Not all were compared, as more than 256 share a key, or thousands
+    /// have a SimHash within the distance.
     pub more: bool,
     /// True if the answer was given or may have been given before, to the same request.
     pub again: bool,
@@ -190,7 +194,7 @@ impl Request<'_> {
 }
 
 /// The keys of answers that went out together. They are for [`Seen::heard`] or [`Seen::unheard`], when the caller
-/// knows whether the answers arrived.
+/// knows whether the answers arrived. An answer given again to a request with a name of its own is not among them.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct GivenAnswers(Vec<Arc<str>>);
@@ -256,7 +260,7 @@ impl Undo {
 /// The access to an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To ask alone. Another process may write meanwhile; the pages are those stored when the index was opened.
+    /// To ask only. Another process may write meanwhile; the pages are those stored when the index was opened.
     Read,
     /// To write and to ask. There is one writer at a time.
     Write {
@@ -316,8 +320,8 @@ impl Seen {
     /// `new`. An index that is there keeps its own settings, and `new` is not looked at.
     ///
     /// # Errors
-    /// If there is none and it cannot be made; if another process writes to it; if it cannot be read, or is no
-    /// index.
+    /// If there is none, and `access` is to read or none can be made; if another process writes to it and `access` is
+    /// to write; if it cannot be read, or is no index.
     pub fn open(folder: &Path, access: Access, new: Option<&SeenParams>) -> Result<Self> {
         let io = |error| Error::io(folder, error);
         match fs::metadata(folder) {
@@ -762,7 +766,8 @@ impl Seen {
 
     /// Answers about a page and stores it. If a page with the same text is stored, that one is seen again instead. A
     /// remembered answer about the same text is given again, and nothing is stored, if the request has a name or that
-    /// answer may not have arrived. Give the answer after [`commit`](Self::commit), and say then how that went.
+    /// answer may not have arrived. Give the answer after [`commit`](Self::commit). Then say that it
+    /// [went out](Self::sent) or [arrived](Self::delivered), or [withdraw](Self::withdraw) it.
     ///
     /// # Errors
     /// For an index that is open to read, for a sketch of another kind than the index's, and for names that are
@@ -910,7 +915,8 @@ impl Seen {
     }
 
     /// Says that a reader has heard some answers of [`commit_and_send`](Self::commit_and_send): it asked something
-    /// else, or ended in good order. They are forgotten, unless their requests have names.
+    /// else, or ended in good order. They are forgotten, unless their requests have names, or another reader was given
+    /// them since.
     #[doc(hidden)]
     pub fn heard(&mut self, reader: u64, answers: GivenAnswers) {
         let is_its = |answer: &Answer| answer.standing == Standing::Given(reader);
@@ -1001,7 +1007,8 @@ impl Seen {
         Ok(())
     }
 
-    /// True if the log is so long that it should be put into a snapshot: longer than the last one and than 8 MiB.
+    /// True if the log is so long that it should be put into a snapshot: longer than the last one and than 8 MiB, and
+    /// not [put off](Self::put_off).
     #[doc(hidden)]
     pub fn is_long(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.logged + writer.log.length() > writer.due)
@@ -1021,8 +1028,8 @@ impl Seen {
         self.writer.as_ref().is_some_and(|writer| writer.removals > writer.gone)
     }
 
-    /// Says that, of the pages stored since answers last went out, the answers to the first `kept` went out. The
-    /// others did not, and their pages are taken back.
+    /// Says that, of the pages stored or asked about since answers last went out, the answers to the first `kept` went
+    /// out. The others did not, and their pages are taken back.
     ///
     /// # Errors
     /// If it cannot be noted; the answers are then in doubt.
@@ -1061,8 +1068,8 @@ impl Seen {
         Ok(unknown)
     }
 
-    /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives the
-    /// number of removed pages. Their sketches, names and times leave the files with the next
+    /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970, 0 for none.
+    /// Gives the number of removed pages. Their sketches, names and times leave the files with the next
     /// [`snapshot`](Self::snapshot). Remembered answers to questions about them are forgotten, and answers about other
     /// pages name them no more. The same holds for names of pages that are not stored, as another has their text.
     ///
@@ -1264,7 +1271,7 @@ impl Seen {
     /// index meanwhile, if this one is open to read.
     ///
     /// # Errors
-    /// If it cannot be written; then nothing is there.
+    /// If another file than an export is there, or it cannot be written. Then what was there stays.
     pub fn export(&self, path: &Path) -> Result<()> {
         if path.exists() && !log::is_export(path) {
             let expected = "a file that is not there, or one of an export";
@@ -1315,11 +1322,11 @@ impl Seen {
         Ok(self.len() - before)
     }
 
-    /// Refuses sketches that were made by other settings or frequencies than those of this index. `path` names their
-    /// file in the error.
+    /// Refuses sketches that were not made as those of this index: with its features, hash, seed, kind of sketch and
+    /// document frequencies. Other settings, such as the threshold, may differ. `path` names their file in the error.
     ///
     /// # Errors
-    /// If they were.
+    /// If they were made otherwise.
     #[doc(hidden)]
     pub fn takes(&self, path: &Path, params: &SeenParams) -> Result<()> {
         let of = |params: &SeenParams| {
@@ -1352,7 +1359,7 @@ impl Seen {
 
     /// Ends the work of a writer in good order: the answers that went out have arrived, but for those whose reader
     /// could have said so and did not. A log with traces of what was removed is put into a snapshot. From then on the
-    /// index can be asked alone.
+    /// index is open to read.
     ///
     /// # Errors
     /// If that cannot be written; nothing is lost.
@@ -1528,7 +1535,8 @@ pub fn is_index(folder: &Path) -> bool {
     folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
 }
 
-/// True if a folder is an index, or has nothing in it but what a process leaves that dies while it makes one.
+/// True if a folder is an index, or has nothing in it but what a process leaves that dies while it makes one. `serve`
+/// takes such a folder for one of its collections.
 #[doc(hidden)]
 pub fn may_be_index(folder: &Path) -> bool {
     is_index(folder) || folder.is_dir() && holds_nothing(folder).unwrap_or_default()

@@ -42,7 +42,8 @@ pub(super) enum Record {
     Removed { digest: u128 },
     /// An answer is remembered under its key, with its standing.
     Request(RememberedAnswer),
-    /// The answer of this key was in doubt, and has been given again.
+    /// The answer of this key, which may not have arrived, is given again. A removal of pages writes it too, with
+    /// [`Record::Delivered`] behind it, by which the answer is forgotten.
     Settled { key: Arc<str> },
     /// The answers to all pages before have arrived.
     Delivered,

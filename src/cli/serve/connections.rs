@@ -268,12 +268,13 @@ impl Connection {
         self.unheard().gone = true;
     }
 
-    /// True if its client may not have heard some answers yet.
+    /// True if there are answers that its client may not have heard, or whose indexes do not know yet that it has.
     pub(super) fn has_answers(&self) -> bool {
         !self.unheard().answers.is_empty()
     }
 
-    /// Notes that its client has heard all answers so far.
+    /// Notes that its client has heard all answers so far. [`take_heard`](Self::take_heard) reports that to the
+    /// indexes.
     pub(super) fn hears(&self) {
         let mut unheard = self.unheard();
         unheard.heard = unheard.answers.len();

@@ -45,8 +45,9 @@ pub(super) struct Limits {
     pub(super) longest_document: usize,
     /// The most bytes of a stream of objects.
     pub(super) longest_request: u64,
-    /// The most open connections, and the bytes of bodies beyond what each of them has.
+    /// The most open connections.
     pub(super) connections: usize,
+    /// The most bytes of memory that all bodies together take, beyond what each connection has for its own.
     pub(super) bodies: usize,
     /// Pages last seen longer ago than this are stale; `None` if no page is.
     pub(super) fresh: Option<Duration>,
@@ -637,6 +638,7 @@ pub(super) enum NoAnswer {
     Late,
     /// A task or thread of the service failed.
     Failed,
+    /// An object, a line or the whole body is longer than [`Limits`] allow.
     TooLong,
     /// The body broke off.
     Cut,

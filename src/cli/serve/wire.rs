@@ -9,8 +9,8 @@ use simflip::simhash::quantised::QuantisedWeights;
 use simflip::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use std::borrow::Cow;
 
-/// An object of a request: a page with its text or its sketch, or the name alone where that is enough. `request` is
-/// the name of the request.
+/// An object of a request: a page with its text or its sketch, or for a removal with its name alone. `request` is the
+/// name of the request.
 #[derive(Debug, Deserialize)]
 pub(super) struct WirePage<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
