@@ -25,7 +25,8 @@ use std::time::Duration;
 pub struct Refused {
     /// The message, without the program's name before it.
     pub text: String,
-    /// The kind of the operating system's error that caused it; `None` if none did.
+    /// The kind of the operating system's error that caused it, `NotFound` for an input that is not there; `None` if
+    /// none did.
     pub io: Option<io::ErrorKind>,
 }
 

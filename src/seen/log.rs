@@ -2,9 +2,9 @@
 //! was stored before log N was begun is in snapshot N, or where there is none, in the snapshot and logs before.
 //!
 //! Both begin like every binary file of ours, with magic, kind, version and a header, whose checksum follows.
-//! Then come records up to the end of the file, as a log grows. A file that ends within a record was being
-//! written when its process or its machine ended; that record is lost, and nothing else. A corrupt record is
-//! passed over, and the next whole one looked for.
+//! Then come records up to the end of the file, as a log grows, each in a *frame* with its length and checksum. A
+//! file that ends within a record was being written when its process or its machine ended; that record is lost, and
+//! nothing else. A corrupt record is passed over, and the next whole one looked for.
 
 use super::SeenParams;
 use super::record::{HEAD, MARK, Record, checksum, frame_of};

@@ -320,8 +320,8 @@ impl Seen {
     /// `new`. An index that is there keeps its own settings, and `new` is not looked at.
     ///
     /// # Errors
-    /// If there is none, and `access` is to read or none can be made; if another process writes to it and `access` is
-    /// to write; if it cannot be read, or is no index.
+    /// If there is none, and `access` is to read or none can be made. If another process writes to it, and `access` is
+    /// to write. If it cannot be read, or is no index.
     pub fn open(folder: &Path, access: Access, new: Option<&SeenParams>) -> Result<Self> {
         let io = |error| Error::io(folder, error);
         match fs::metadata(folder) {
@@ -650,7 +650,8 @@ impl Seen {
         &self.params
     }
 
-    /// Sentences on how the index was opened: corruption, answers in doubt. Empty if all was in order.
+    /// Sentences on how the index was opened: corruption and, if it is open to write, answers in doubt. Empty if all
+    /// was in order.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -1,4 +1,5 @@
-//! Names stay on disk. Memory holds the place of each page's record, from which a name is read when it is needed.
+//! Names stay on disk. Memory holds the place of each page's record, from which a name is read when it is needed. A
+//! record stands in a *frame*, behind its length and checksum.
 
 use super::log::{Part, whole_at};
 use super::record::{self, HEAD, frame_of};

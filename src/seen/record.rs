@@ -25,7 +25,8 @@ pub(super) const HEAD: usize = 10;
 pub(super) const LONGEST: usize = 1 << 24;
 
 /// A change of an index. A `digest` is that of a page's text, and `seen` a time in milliseconds since 1970. `asked` is
-/// the answer that is remembered with the change, if the page was asked about.
+/// the answer that is remembered with the change, if the page was asked about. An answer is *in doubt* if it may not
+/// have arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Record {
     /// A page is stored. It has no sketch (`value`) if it has too few features.

@@ -26,7 +26,8 @@ pub(super) struct Whole {
     pub(super) names: Vec<u32>,
     pub(super) seen: Vec<u64>,
     pub(super) places: Vec<LogPlace>,
-    /// The tables that stand in the file. With them the columns have no keys; `None` if they have keys.
+    /// The tables that pages are found by, as they stand in the file. With them the columns have no keys; `None` if
+    /// they have keys, of which tables can be made.
     pub(super) tables: Option<SnapshotTables>,
     /// Remembered answers, and the end.
     pub(super) others: Vec<Record>,

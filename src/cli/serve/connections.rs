@@ -1,5 +1,6 @@
 //! Open connections: how many there may be, what their requests may hold in memory, and which answers their clients may
 //! not have heard. A client has heard an answer if it sends its next request on the connection, or closes it in order.
+//! If the connection ends otherwise, such answers are *in doubt*: the index gives them again to the same questions.
 
 use super::locked::LockedIndex;
 use simflip::seen::{GivenAnswers, LATEST};

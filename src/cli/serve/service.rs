@@ -167,8 +167,8 @@ struct Counts {
 }
 
 impl Service {
-    /// Opens the index that `indexes` names or, if `many` is true, all collections of that folder. Requests must bear
-    /// the token of this digest, if there is one.
+    /// Opens the index that `indexes` names or, if `many` is true, all collections of that folder. An index or a folder
+    /// that is not there is made. Requests must bear the token of this digest, if there is one.
     pub(super) fn open(
         indexes: IndexArgs,
         many: bool,
