@@ -159,7 +159,8 @@ pub struct Reply {
 pub struct Request<'a> {
     /// The name of the page, its URL for example.
     pub name: &'a str,
-    /// The name of the request, if it has one. Sent again with the same name and text, it gets the same answer.
+    /// The name of the request, if it has one. Sent again with the same name and text, it gets the same answer, while
+    /// it is among the last [`REQUESTS`].
     pub id: Option<&'a str>,
     /// When the page was seen, in milliseconds since 1970. A stored page keeps the latest of its times.
     pub seen: u64,

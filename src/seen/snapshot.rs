@@ -210,7 +210,7 @@ impl Snapshot {
         self.put(&frames)
     }
 
-    /// Writes remembered answers and the end, and gives the file its name. [`Seen::end_snapshot`] takes a snapshot then.
+    /// Writes remembered answers and the end, and names the file. [`Seen::end_snapshot`] takes a snapshot then.
     ///
     /// # Errors
     /// If it cannot be written; then nothing of it remains.
