@@ -349,7 +349,7 @@ impl Form {
         self.row(lines, page, answer.answer, found.map(Option::unwrap_or_default), &near)
     }
 
-    /// Appends the line of an input that is no page, which `page` names.
+    /// Appends the line of an input that is no page, which `page` names. JSON alone has the text `error`.
     pub(crate) fn error(self, lines: &mut Vec<u8>, page: &str, error: &str) -> anyhow::Result<()> {
         if self.json {
             let error = serde_json::json!({ "page": page, "answer": "error", "error": error });

@@ -140,7 +140,7 @@ impl WireSketch<'_> {
         }
     }
 
-    /// The sketch; `None` if it is not one of the kind and length that `sketches` says.
+    /// The sketch; `None` if it has other digits, or is not of the kind and length that `sketches` says.
     pub(super) fn sketch(&self, sketches: Sketches) -> Option<Sketch> {
         let hash = u64::from_be_bytes(number(self.hash.as_bytes())?);
         let digest = u128::from_be_bytes(number(self.digest.as_bytes())?);
