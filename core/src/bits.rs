@@ -78,8 +78,8 @@ impl Bits {
     }
 }
 
-/// A set of documents that tells the place of each member among the members. It takes a seventh of a byte for each
-/// document, member or not.
+/// A set of documents that tells the place of each member among the members, for lists of members alone. It takes a
+/// seventh of a byte for each document, member or not.
 #[derive(Clone, Debug)]
 pub struct Subset {
     members: Bits,

@@ -15,7 +15,7 @@
 //! it.
 //!
 //! Documents have numbers in keep order ([`Rank`]). Reference documents come first. They are kept, and are not compared
-//! with each other.
+//! with each other. In a run in memory a document here is a distinct text.
 //!
 //! The edges of a bucket depend on its members and their ranks alone. So bands may be joined by different threads or
 //! machines, and sketches may be loaded in parts.
@@ -83,7 +83,7 @@ pub struct Edge {
     pub leader: Rank,
     /// Similarity by verification's measure; without one, the cosine that the distance stands for.
     pub similarity: f32,
-    /// Hamming distance of the two SimHashes, in bits.
+    /// Hamming distance of the hashes of the two ([`Two::hash`]), in bits.
     pub distance: u8,
     /// True if the edge counts when documents are assigned; false for a near pair that is only listed.
     pub decides: bool,
@@ -119,7 +119,7 @@ pub struct Sketched<'a> {
     pub features: u32,
     /// The SimHash, bits and band hashes.
     pub two: Two<'a>,
-    /// The forms of the bits.
+    /// The forms of the bits, which may depend on the number of features.
     pub forms: Forms,
     /// The SimHash with the weights behind it, where it is the only sketch; otherwise none.
     pub hashed: Option<&'a Hashed>,
@@ -158,7 +158,7 @@ pub trait Store: Sync {
     where
         Self: 'a;
 
-    /// Number of all documents. Ranks are below it.
+    /// Number of all documents, compared or not. Ranks are below it.
     fn documents(&self) -> usize;
 
     /// Number of bands, and so of band hashes of a document.
@@ -191,17 +191,20 @@ pub trait Store: Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
-    /// Number of buckets of two documents or more.
+    /// Number of visited buckets: of two documents or more, not all of the reference set. A bucket counts in each round
+    /// that visits it.
     pub buckets: u64,
     /// Number of documents of the largest bucket.
     pub largest: u64,
-    /// Pairs that were compared; a pair counts in each band in which it was.
+    /// Pairs that were compared. A pair counts each time: in each band, in each round, and where its features are
+    /// counted ([`containment`](crate::containment)). Comparisons that only list pairs do not count.
     pub compared: u64,
     /// Compared pairs that are below the threshold.
     pub refused: u64,
     /// Pairs of a document and a leader that were not compared, because the bucket had too many leaders.
     pub left_out: u64,
-    /// The compared pairs, by their similarity.
+    /// The compared pairs, by their similarity. Where containment decides, it is the estimated Jaccard similarity, and
+    /// pairs whose features were counted are left out.
     pub similarities: Similarities,
 }
 
@@ -606,9 +609,9 @@ impl SketchSource for &[Member<'_>] {
 }
 
 impl Rule {
-    /// The edges of one bucket of a band. `members` are all its members in keep order; edges name them by their places,
-    /// from
-    /// 0. In a round behind the first those that represent others come first.
+    /// The edges of one bucket of a band. `members` are all its members in keep order, and none counts as a reference
+    /// document. Edges name them by their places, from 0. In a round behind the first those that represent others come
+    /// first.
     pub fn edges_of(&self, band: usize, members: &[Member<'_>], is_first_round: bool) -> Vec<Edge> {
         let of = |is: fn(&Member<'_>) -> bool| {
             let mut bits = Bits::new(members.len() as u64);
@@ -852,7 +855,8 @@ fn in_parts<S: Store>(
     Ok(all)
 }
 
-/// Adds edges to others. Both are sorted by [`Edge::key`] and have each key once, and so has the result.
+/// Adds edges to others. Both are sorted by [`Edge::key`] and have each key once, and so has the result. Of two edges
+/// with a key that of `more` stays, and decides if either does.
 pub fn merge(all: &mut Vec<Edge>, more: Vec<Edge>) {
     all.reserve_exact(more.len());
     all.extend(more);

@@ -1,7 +1,7 @@
 //! Calibration: the number of probes that a wanted recall takes, measured on a sample of the very data that is
 //! searched.
 //!
-//! [`recall`] answers for an index and its hashes.
+//! [`recall`] answers for an index and its hashes. A *slot* is a distinct stored hash.
 //!
 //! For a sample of stored hashes an exhaustive search finds all neighbours within the radius. For each pair the
 //! number of the probe by which a search finds it is noted. The budget is the smallest whose recall on one half of the
@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 /// The sample that a calibration measures on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleParams {
-    /// The number of pairs at which no further hashes are sampled. More pairs make the interval narrower.
+    /// The number of pairs at which no further hashes are sampled, looked at after every 256 hashes. Without `join` a
+    /// pair counts from each side. More pairs make the interval narrower.
     pub pairs: usize,
     /// The most hashes that are sampled, even if they give fewer pairs.
     pub searches: usize,
@@ -46,8 +47,8 @@ impl Default for SampleParams {
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Probes of a query; none where the search has to be exhaustive (recall 1, or too few pairs to measure on). Then
-    /// `reached`, `low` and `high` are 1.
+    /// Probes of a query; none where the search has to be exhaustive: for recall 1, or if no number of probes is surely
+    /// enough. Then `reached`, `low` and `high` are 1.
     pub budget: Option<u32>,
     /// Share of the held-out pairs that the budget finds.
     pub reached: f64,
@@ -55,11 +56,11 @@ pub struct Calibration {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Number of pairs that the budget was chosen on.
+    /// Number of pairs that the budget was chosen on, counted as by [`SampleParams::pairs`].
     pub chosen_on: u64,
     /// Number of held-out pairs: the denominator of `reached`.
     pub held_out: u64,
-    /// Number of duplicate clusters that the held-out pairs belong to.
+    /// Number of duplicate clusters that the held-out pairs belong to: hashes connected by sampled pairs.
     pub held_out_clusters: u64,
     /// Number of searches: for each sampled hash, and for each of its neighbours that was looked at.
     pub searches: u64,
@@ -91,7 +92,7 @@ struct Traced {
 ///
 /// `hashes` are the distinct hashes of the index, ascending; `weights(slot)` are the weights behind `hashes[slot]`, as
 /// any document with that hash has them. The budget of the index plays no part; [`Probing::set_budget`] takes the one
-/// that comes out.
+/// that comes out. The result has one for each of `wanted`, in order.
 ///
 /// ```
 /// use simflip_core::calibrate::{Calibration, SampleParams, recall};
@@ -115,8 +116,8 @@ struct Traced {
 /// ```
 ///
 /// # Errors
-/// [`Error::Parameter`] for a recall outside of 0 to 1, for an index that misses matches even with all its probes, and
-/// for hashes that do not ascend.
+/// [`Error::Parameter`] for a recall not above 0 and at most 1, for an index that misses matches even with all its
+/// probes, and for hashes that do not ascend.
 pub fn recall(
     index: &dyn Probing,
     hashes: &[u64],
@@ -232,8 +233,8 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
     budgets.get(place).copied()
 }
 
-/// Near pairs of which one slot is in a random sample, each once, the lesser slot first. The arguments are those of
-/// [`calibrate`].
+/// Near pairs of which one slot is in a random sample, each once, the lesser slot first, for a plan's
+/// [`Model`](crate::plan::Model). The arguments are those of [`calibrate`].
 pub(crate) fn near_pairs(hashes: &[u64], params: SampleParams, trace: Trace<'_>) -> Vec<(Slot, Slot)> {
     let params = SampleParams { join: true, ..params };
     sample_pairs(hashes, params, trace).0.into_iter().map(|pair| (pair.a, pair.b)).collect()

@@ -342,7 +342,7 @@ pub struct Merits<'a> {
     pub features: u32,
     /// Length of the text in bytes.
     pub text_bytes: u64,
-    /// The URL; none for a document without.
+    /// The URL; none, or an empty one, for a document without.
     pub url: Option<&'a str>,
 }
 

@@ -1,7 +1,8 @@
 //! Documents without their texts: the facts, and the features or the sketch that are kept of each.
 //!
 //! A [`Collection`] consists of *parts*, each filled by one thread. A part that keeps features numbers its distinct
-//! ones from 0; such a number is a *term*.
+//! ones from 0; such a number is a *term*. A sketch may have an *extra list*: hashes of all features, by which
+//! containment is counted, or the words, to count edits.
 
 use crate::error::{Error, Result};
 use crate::id::{Document, Id, LedLists, Places, Text};
@@ -164,16 +165,17 @@ impl TwoSketchesList {
     }
 }
 
-/// The sketch of a document with bits and keys, borrowed ([`TwoSketches`]).
+/// The sketch of a document with bits and keys, borrowed ([`TwoSketches`]). With keys of block-permuted tables, `bits`
+/// is the SimHash alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Two<'a> {
-    /// The SimHash.
+    /// The SimHash, or with one-bit MinHash the first word of the bits.
     pub hash: u64,
     /// The bits that estimate the Jaccard similarity, 64 to a word.
     pub bits: &'a [u64],
     /// The band hash of each band, or the key of each block-permuted table.
     pub keys: &'a [u32],
-    /// The [extra list](TwoSketches::extra).
+    /// The [extra list](TwoSketches::extra); empty if it stays on disk.
     pub extra: &'a [u32],
 }
 
@@ -209,7 +211,7 @@ pub struct Counted<'a> {
     pub features: &'a [u64],
     /// The document's terms, in order of first occurrence.
     pub terms: &'a [Term],
-    /// The number of occurrences of each of these terms in the document.
+    /// The number of occurrences of each of these terms in the document, at most 65,535.
     pub occurrences: &'a [u16],
 }
 
@@ -222,8 +224,8 @@ impl Counted<'_> {
             .map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
     }
 
-    /// The document's distinct features with their weights in fixed point. `idf` has inverse document frequencies by
-    /// part and term.
+    /// The document's distinct features with their weights in multiples of 2⁻²⁴. `idf` has inverse document frequencies
+    /// by part and term.
     pub(crate) fn weighed(&self, weigher: &Weigher, idf: &[Vec<f32>]) -> impl Iterator<Item = (u64, i64)> {
         let idf = &idf[self.part];
         self.terms.iter().zip(self.occurrences).map(move |(&term, &n)| {
@@ -414,7 +416,7 @@ impl Collection {
         Document::all(self.len()).map(|document| self.facts(document))
     }
 
-    /// Bytes of all texts.
+    /// Bytes of the texts of all documents, exact duplicates among them.
     pub fn text_bytes(&self) -> u64 {
         self.all_facts().map(|facts| facts.text_bytes).sum()
     }

@@ -56,7 +56,7 @@ pub trait FeatureLists: Sync {
     where
         Self: 'a;
 
-    /// Number of all documents. Ranks are below it.
+    /// Number of all documents, compared or not. Ranks are below it.
     fn ranks(&self) -> usize;
 
     /// Calls `each` with all documents that are compared with others, some at a time and in any order, each with its
@@ -81,7 +81,7 @@ pub trait FeatureHashes: Sync {
     /// The feature hashes of a document, ascending.
     fn list(&self, rank: Rank) -> &[u32];
 
-    /// The SimHash of a document.
+    /// The hash of a document ([`Two::hash`](crate::collection::Two::hash)), for the distance of an edge.
     fn hash(&self, rank: Rank) -> u64;
 }
 
@@ -238,9 +238,9 @@ impl<'a, S: FeatureLists> Left<'a, S> {
     }
 }
 
-/// Removes each kept document of which an earlier kept one has a share of the features of at least `threshold`.
-/// `assignments` are those of near-duplicates, and change. Gives the edge of each pair that was found contained, sorted
-/// by document and leader, and the counts of comparisons.
+/// Removes kept documents of which a candidate, earlier and kept, has a share of the features of at least `threshold`.
+/// Reference documents stay. `assignments` are those of near-duplicates, and change. Gives the edge of each pair that
+/// was found contained, sorted by document and leader, and the counts of comparisons.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -307,9 +307,9 @@ pub fn remove<S: FeatureLists>(
     Ok((edges, statistics))
 }
 
-/// Estimates the share of documents contained in a kept one that were removed. `sampled` is a sample of the
-/// `sampled_from` kept new documents in random order; each is compared with all documents that are kept before it, by
-/// counting. Where all would take too long, the first of them are compared.
+/// Estimates the share of documents contained in a kept one that were removed, near-duplicates among them. `sampled` is
+/// a sample of the `sampled_from` kept new documents in random order; each is compared with all documents that are kept
+/// before it, by counting. Where all would take too long, the first of them are compared.
 ///
 /// A document that contains another has enough of any of its features. So the rarest features of each sampled document
 /// generate those that may, twice as many as may be missing and one more.

@@ -1,7 +1,8 @@
 //! Finds items of a benchmark, such as questions, that stand in longer documents, complete or nearly so.
 //!
 //! The items are held in memory by their n-grams, and documents are streamed past them. An item is in a document if a
-//! window of the document, half as long again as the item, has enough of the item's n-grams. Which n-grams count:
+//! window of the document, half as long again as the item and 8 words more, has enough of the item's n-grams. Which
+//! n-grams count:
 //!
 //! - Those that many items have do not: they are the benchmark's instructions, and not its questions.
 //! - Nor do those that many documents have, which are set phrases and licences. How many have each is known when all
@@ -29,7 +30,8 @@ pub struct Rules {
     /// The number of words of an n-gram.
     pub ngram: usize,
     /// Share of an item's n-grams that a document must have, above 0 and at most 1. Of items below [`FULL`] words it
-    /// must have more, up to half of the rest, unless nearly all words of the item are there in order.
+    /// must have more, the fewer words they have, unless nearly all words of the item are there in order. An item of
+    /// 8 words needs half of the rest besides.
     pub share: f64,
     /// The fewest words of an item that is looked for.
     pub min_words: usize,
@@ -207,7 +209,7 @@ impl Items {
         self.words.is_empty()
     }
 
-    /// The number of words of an item.
+    /// The number of words of an item. Fewer words than [`Rules::ngram`] count as that many, but none as 0.
     pub fn words(&self, item: usize) -> usize {
         self.words[item] as usize
     }

@@ -1,4 +1,7 @@
 //! Finds the near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
+//!
+//! Settings *with keys* compare documents that share a band hash, or a key of block-permuted tables
+//! ([`buckets`](crate::buckets)). Other settings search for near sketches.
 
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
@@ -281,18 +284,20 @@ pub struct Outcome {
     /// Number of new documents, which come first; the others are the reference set ([`Context::against`]). Without one,
     /// all are new.
     pub new: usize,
-    /// Number of distinct texts.
+    /// Number of distinct texts of all documents.
     pub texts: usize,
     /// Number of new documents that are removed as exact duplicates. Of the new documents with a text one does not
     /// count, unless a reference document has the text. Documents that a quota keeps do not count.
     pub exact_duplicates: usize,
     /// Number of new documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
-    /// Near pairs, ascending, that connect the documents of each cluster: every copy of a text with its best copy, and
-    /// the best copies of near texts. Without verification, every text of a sketch is paired with the best text. All
-    /// near pairs of documents, if [`Settings::all_pairs`] is true.
+    /// Near pairs, ascending: every copy of a text with its best copy, and the best copies of near texts. With keys and
+    /// [`Linkage::Star`] near texts are paired only if one is removed for the other. Without verification, every text
+    /// of a sketch is paired with the best text. If [`Settings::all_pairs`] is true, all near pairs of documents that
+    /// the run found.
     pub pairs: Vec<Pair>,
-    /// Number of near pairs of documents that the run found, listed or not.
+    /// Number of near pairs of documents that the run found, listed or not. With keys it counts listed pairs alone,
+    /// unless [`Settings::all_pairs`] is true.
     pub pairs_found: u64,
     /// Clusters of two documents or more, in order of their first documents, documents ascending.
     #[doc(hidden)]
@@ -309,7 +314,8 @@ pub struct Outcome {
     /// The estimate of recall, measured on a sample; none for settings whose recall cannot be estimated, such as those
     /// without bits, and where no document can be sampled.
     pub recall_estimate: Option<RecallEstimate>,
-    /// The similarities of each cluster's documents with its kept one, in the order of clusters.
+    /// The similarities of each cluster's documents with its kept one, in the order of clusters. With keys and
+    /// containment, they are those of removed documents alone.
     #[doc(hidden)]
     pub cohesion: Vec<Cohesion>,
     /// The measure of [`cohesion`](Self::cohesion), and the floor: the similarity below which documents are unlike.
@@ -321,7 +327,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Verified {
-    /// Number of pairs of texts that were compared; with keys a pair counts in each band.
+    /// Number of pairs of texts that were compared; with keys a pair counts each time, in each band and round.
     pub compared: u64,
     /// Number of compared pairs below the threshold.
     pub refused: u64,
@@ -342,13 +348,14 @@ impl From<Statistics> for Verified {
 pub struct Cohesion {
     /// The lowest similarity.
     pub lowest: f32,
-    /// The median similarity.
+    /// The median similarity, of two in the middle the greater.
     pub median: f32,
     /// The document with the lowest similarity.
     pub farthest: Document,
     /// Number of documents whose similarity is below the floor ([`Outcome::cohesion_by`]).
     pub unlike: u64,
-    /// The features of the texts that were removed for the kept document, and the number of them that it lacks.
+    /// The features of the texts that were removed for the kept document, each text once, and the number of them that
+    /// it lacks. Both are 0 if verification's measure does not tell them ([`Lost::is_measured_by`]).
     pub lost: Lost,
 }
 
@@ -1007,7 +1014,8 @@ pub struct Found<'p> {
 }
 
 impl Found<'_> {
-    /// Every near pair of different texts, each text by its best copy, ascending.
+    /// Every near pair of different texts that the run found, each text by its best copy, ascending. With keys some are
+    /// left out, as of [`Outcome::pairs`].
     ///
     /// # Errors
     /// [`Error::Parameter`] if there are too many to list.

@@ -11,7 +11,8 @@
 //! many edits. Documents of one table differ by both numbers, because other numbers and names are other words. A
 //! Jaccard coefficient of short runs of characters does not tell such documents from damaged copies.
 //!
-//! The texts are the folded words of features, with a blank between. Long texts are compared by their first 32 KiB.
+//! The texts are the words of features, folded (without case), with a blank between. Long texts are compared by their
+//! first 32 KiB.
 
 use crate::hash::{Product, WordHash};
 use crate::lists::{shared_of, sorted_hashes};

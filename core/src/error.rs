@@ -17,7 +17,8 @@ pub enum Error {
     /// A parameter, or a combination of parameters, that has no meaning.
     #[error("{parameter} {got}: expected {expected}", got = printable(got), expected = printable(expected))]
     Parameter {
-        /// The parameter's name as the command line spells it, without the leading dashes.
+        /// The parameter's name as the command line spells it, without the leading dashes. An argument that is no
+        /// option has a name such as `hashes`.
         parameter: &'static str,
         /// The value that was given.
         got: String,

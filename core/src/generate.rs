@@ -15,7 +15,7 @@ use crate::simhash::{BITS, SimHash, distance};
 /// The largest cosine of a document and its near one.
 const NEAREST: f64 = 0.9999;
 
-/// An endless iterator of pairs of SimHashes at a Hamming distance of 1 to h.
+/// An endless iterator of pairs of SimHashes at a Hamming distance of 1 to h, the `distance` of [`new`](Self::new).
 ///
 /// The cosine of the two weight vectors is drawn uniformly from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that
 /// is less). Pairs at another distance are dropped, so the cosines of those that are left are not uniform.

@@ -95,7 +95,7 @@ pub enum Ran {
         tables: u32,
         /// Number of bits of a hash among which probes flip some: those of a key, or all 64.
         key_bits: u32,
-        /// The most bits that are flipped in a key.
+        /// The most bits that a probe flips.
         flips: u32,
         /// Number of probes of a query in all tables together. None if all are made, which is exact.
         probes: Option<u32>,

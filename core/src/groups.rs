@@ -32,8 +32,8 @@ pub struct Pair {
     pub a: Document,
     /// The document with the greater number.
     pub b: Document,
-    /// Hamming distance of the SimHashes in bits, or number of differing positions of the signatures; 0 for equal
-    /// texts.
+    /// Hamming distance of the SimHashes in bits, or of the first 64 bits of one-bit MinHash, or number of differing
+    /// positions of the signatures; 0 for equal texts.
     pub distance: u32,
     /// The similarity by verification's measure, or, without verification, as the sketches estimate it; 1 for equal
     /// texts.
@@ -197,7 +197,7 @@ impl<'a> Groups<'a> {
         pairs
     }
 
-    /// Every pair of different texts, each text by its best copy, ascending.
+    /// Every pair of different texts of a group or of near groups, each text by its best copy, ascending.
     ///
     /// # Errors
     /// [`Error::Parameter`] for more than [`MOST_PAIRS`].
@@ -213,7 +213,7 @@ impl<'a> Groups<'a> {
         Groups { members, ..*self }.all_pairs(joined)
     }
 
-    /// Every near pair of documents, ascending.
+    /// Every pair of documents of a group or of near groups, ascending, but none of two reference documents.
     ///
     /// # Errors
     /// [`Error::Parameter`] for more than [`MOST_PAIRS`].
