@@ -1,7 +1,7 @@
 //! Finds the near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
 //!
 //! Settings *with keys* compare documents that share a band hash, or a key of block-permuted tables
-//! ([`buckets`](crate::buckets)). Other settings search for near sketches.
+//! ([`buckets`]). Other settings search for near sketches.
 
 use crate::bits::Bits;
 use crate::buckets::{self, Edge, Joined, Round, Rule, Statistics, Store};
@@ -309,7 +309,7 @@ pub struct Outcome {
     pub also: Vec<Document>,
     /// The search that ran, and its cost.
     pub searched: Searched,
-    /// The counts of verification; none where nothing was verified.
+    /// The counts of verification; none for settings without keys that verify nothing.
     pub verified: Option<Verified>,
     /// The estimate of recall, measured on a sample; none for settings whose recall cannot be estimated, such as those
     /// without bits, and where no document can be sampled.
