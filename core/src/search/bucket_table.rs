@@ -226,7 +226,8 @@ impl TableBucket {
 impl BucketTable {
     /// Appends entries, each a mixed key in the upper half and a slot in the lower. Mixed keys ascend, and slots of one
     /// key come in the order in which they stand. Whole buckets are appended, from the one that the mixed key `from`
-    /// belongs in, until they have at least `most` entries. Gives the next call's `from`; none if no bucket is left.
+    /// belongs in, until they have at least `most` entries. Gives the next call's `from`; none if no bucket is left. So
+    /// a table is stored, and [`BulkLoad`] makes it again.
     pub(crate) fn entries(&self, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let enough = entries.len() + most;
         let (mut place, bits) = (self.place(from), u32::BITS - self.depth);
@@ -339,8 +340,8 @@ impl BucketTable {
         }
     }
 
-    /// Removes slots, which come with their keys, and gives how many it removed. Pairs that are not in the table are
-    /// passed over. From a list of more than [`FEW`] slots it removes all for which `gone` is true.
+    /// Removes slots, each of which comes behind its key, and gives how many it removed. Pairs that are not in the
+    /// table are passed over. From a list of more than [`FEW`] slots it removes all for which `gone` is true.
     pub(crate) fn remove(
         &mut self,
         documents: impl Iterator<Item = (u32, u32)>,
@@ -419,7 +420,8 @@ impl BucketTable {
         removed
     }
 
-    /// The slots that share their key with another slot, in no order.
+    /// The slots that share their key with another slot, in no order. An [`Index`](crate::Index) looks for equal texts
+    /// among them.
     pub(crate) fn shared(&self) -> impl Iterator<Item = u32> + '_ {
         let few = self.buckets.iter().flat_map(|bucket| {
             let same = move |a: usize, b: usize| {

@@ -11,7 +11,8 @@ use crate::id::{Id, Slot};
 use crate::kernel::Level;
 use std::ops::ControlFlow;
 
-/// The most near pairs that a join of so many distinct hashes lists. If there are more, dense groups are sub-sampled.
+/// The most near pairs that a join of so many distinct hashes lists. A join that caps each hash may list more, but no
+/// more may wait at once to be listed. If there are more, dense groups are sub-sampled.
 pub(super) const fn most_pairs(hashes: u64) -> u64 {
     const A_HASH: u64 = 32;
     const BESIDES: u64 = 1 << 24;

@@ -1,12 +1,12 @@
 //! Keys of a dial's tables that are chosen by the stored hashes: balanced, weakly correlated bits, so that few hashes
 //! share a key by chance. Ours, not the paper's.
 //!
-//! Write bits as ±1. Two hashes drawn at random agree in all bits of a set S with probability 2^−|S| · Σ (E
-//! Π_{j∈A} xⱼ)² over all subsets A of S. Of the sum the terms of one and of two bits are measured on a
-//! sample: a bit costs the square of its mean, a pair of bits the square of the mean of its product. Bits are
-//! given to the keys in turn, to each the one that costs it least, and stay in that order. The first p of
-//! each make a key of p bits as good as if p had been asked for. So an index that grows widens its keys, and the keys
-//! of its smaller parts are parts of them.
+//! Write bits as ±1. Two hashes drawn at random agree in all bits of a set S with probability 2^−|S| · Σ (E Π_{j∈A}
+//! xⱼ)² over all subsets A of S. Of the sum the terms of one and of two bits are measured on a sample: a bit costs the
+//! square of its mean, a pair of bits the square of the mean of its product. Bits are given to the keys in turn, to
+//! each the one that costs it least, and stay in that order. The first p of each make a key of p bits as good as if p
+//! had been asked for. So an index that grows widens its keys, and the keys of its smaller parts are parts of them. An
+//! [`Index`](crate::Index) that makes all probes is laid out with such keys.
 
 use crate::error::{Error, Result};
 use crate::hash::fmix64;

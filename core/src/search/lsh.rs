@@ -95,7 +95,8 @@ impl LshIndex {
     }
 
     /// Replaces the contents of `found` by the slots that share a key of the same band with `keys`, ascending and each
-    /// once. Gives the number of table entries that it passed over because more than [`MOST`] slots have the key.
+    /// once. Gives the number of table entries that it passed over because more than [`MOST`] slots have the key. A
+    /// band without a key finds nothing.
     pub fn candidates(&self, keys: &[u32], found: &mut Vec<u32>) -> u64 {
         found.clear();
         self.fetch(keys);
@@ -118,14 +119,15 @@ impl LshIndex {
 
 #[doc(hidden)]
 impl LshIndex {
-    /// An index of documents with these slots, from a table for each band. Each table must hold each slot once.
+    /// An index that gets all its documents at once, with these slots, from a table for each band. Each table must hold
+    /// each slot once.
     pub(crate) fn of_tables(tables: Vec<BucketTable>, slots: &[u32]) -> Self {
         let mut index = Self { tables, ..Self::default() };
         slots.iter().for_each(|&slot| index.fill(slot));
         index
     }
 
-    /// The table of a band, counted from 0; none if there is no such band.
+    /// The table of a band, counted from 0, for its entries to be stored; none if there is no such band.
     pub(crate) fn table(&self, band: usize) -> Option<&BucketTable> {
         self.tables.get(band)
     }

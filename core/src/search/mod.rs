@@ -53,7 +53,7 @@ pub struct Query<'a> {
 pub enum Mode {
     /// All matches that the probes find (`A`).
     All,
-    /// At most one match: the search stops at the first that it finds (`F`).
+    /// At most one match: the search stops at the first that it finds (`F`), which need not be the nearest.
     First,
 }
 
@@ -131,7 +131,8 @@ pub struct Match {
 /// A set of tables of one index: bit `t` stands for table `t`. No index has more than 64.
 pub(crate) type TableSet = u64;
 
-/// The hashes that the tables of an index can find when a query makes all its probes.
+/// The hashes that the tables of an index can find when a query makes all its probes. By it the histograms of a run
+/// count the pairs of each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Reach<'a> {
@@ -158,8 +159,8 @@ impl Reach<'_> {
 
 /// An index over distinct hashes that answers: which of them are within the radius of this hash?
 ///
-/// Answers are the same on every processor and in every thread. An exact index, or a probabilistic one
-/// without a budget, finds every such hash; identical hashes are one slot.
+/// Answers are the same on every processor and in every thread. An exact index finds every such hash. So does a
+/// [`Probing`] one without a budget, unless it was built with too few flips. Identical hashes are one slot.
 ///
 /// The indexes of this crate implement it; methods that are hidden may change.
 ///
@@ -184,7 +185,7 @@ impl Reach<'_> {
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 pub trait HammingIndex: Send + Sync {
-    /// A short name with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
+    /// A short name, for errors and measurements, with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
     fn name(&self) -> String;
 
     /// The hashes that the tables can find.
@@ -246,9 +247,9 @@ pub trait Probing: HammingIndex {
     #[doc(hidden)]
     fn is_complete(&self) -> bool;
 
-    /// The number, from 1, of the probe that finds a hash within the radius, for a query with these weights that
-    /// differs from the hash in the bits `differing`. None if that takes more than `most` probes; the budget plays
-    /// no part.
+    /// The number, from 1, of the first probe that finds a hash, for a query with these weights that differs from the
+    /// hash in the bits `differing`. None if none of the first `most` probes finds it, or if it lies beyond the radius.
+    /// The budget plays no part.
     #[doc(hidden)]
     fn probe_of(&self, differing: u64, weights: &[f32; BITS], most: u32) -> Option<u32>;
 

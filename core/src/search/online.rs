@@ -1,5 +1,6 @@
 //! The dial that grows: hashes are added one by one, and a search at any time gives the answers of a [`Dial`] built
-//! over all of them. Ours, not the paper's, which does not describe insertion.
+//! over all of them. An [`Index`](crate::Index) of SimHashes searches by it. Ours, not the paper's, which does not
+//! describe insertion.
 //!
 //! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of a few dials,
 //! the parts, and where that would grow beyond its share, with the next one. Each holds up to eight times as many as
@@ -51,7 +52,8 @@ pub(crate) struct Online {
 impl Online {
     /// An empty index whose answers are those of a dial over `expected` hashes with these parameters, with at most one
     /// flip in a key. More hashes may be added; searches then take longer than they need. Keys have as many bits as the
-    /// parameters say, or as suit `expected` hashes: the first of `keys`, or leading bits of equal parts of a hash.
+    /// parameters say, or as suit `expected` hashes: the first of `keys`, or without them those of
+    /// [`DialParams::keys`].
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for keys of another number of tables, or of too few

@@ -47,7 +47,7 @@ pub enum FlippedBits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PsmParams {
-    /// h: the largest distance of a match.
+    /// h: the largest distance of a match, at most 64.
     pub radius: u32,
     /// The bits that are flipped.
     pub flipped_bits: FlippedBits,
@@ -159,7 +159,8 @@ impl Psm {
 
     /// Gives the index with a fixed order of flips: every query flips these sets of ranks in this order. A query's
     /// weights say only which bit has which rank. Bit r of a set stands for the bit of the hash that has r bits of
-    /// lower margin before it. The search is exact if every set of at most h ranks is there once.
+    /// lower margin before it. The search is exact if every set of at most h ranks is there once. No run searches so:
+    /// it is for experiments.
     #[doc(hidden)]
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());

@@ -42,11 +42,11 @@ pub(crate) struct SlotJoin {
     pub pairs: Vec<NearPair>,
     /// The counted work.
     pub cost: Cost,
-    /// The number of slots with more neighbours than [`MOST_NEIGHBOURS`]. If dense groups were sub-sampled, the number
-    /// of their slots instead.
+    /// The number of slots with more neighbours than [`MOST_NEIGHBOURS`]; with [`Capping::BySample`] they are not
+    /// capped and do not count. If dense groups were sub-sampled, all their slots count as well.
     pub capped: u64,
-    /// Neighbours that capped slots did not bring in; a pair of two capped slots may count twice. Of slots of
-    /// sub-sampled dense groups, only neighbours in the sample count.
+    /// Neighbours that capped slots did not bring in, even if the other slot did; a pair of two capped slots may count
+    /// twice. Of slots of sub-sampled dense groups, only neighbours in the sample count.
     pub passed_over: u64,
     /// If dense groups were sub-sampled ([`join_exactly`]), the number of hashes in the sample; otherwise 0.
     pub sampled: u64,
@@ -293,7 +293,8 @@ impl SampledDense {
 /// Pairs that are listed before those that no capped slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
-/// The pairs that [`join_exactly`] lists where a hash has very many neighbours.
+/// The pairs that [`join_exactly`] lists where a hash has very many neighbours. A run with both sketches takes
+/// [`BySample`](Self::BySample), and one with SimHashes alone [`ByNeighbours`](Self::ByNeighbours).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capping {
     /// Each slot brings in no more than its [`MOST_NEIGHBOURS`] nearest. If the join has to be given up even so, dense

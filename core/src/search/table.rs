@@ -1,5 +1,5 @@
 //! A table of hashes grouped by some of their bits, the key. Its directory has an entry, a cell, for each value of the
-//! first bits of the key, and so leads to the hashes of a key in one step.
+//! first bits of the key, and so leads to the hashes of a key in one step. PSM has one table, and BPHS several.
 
 use std::ops::Range;
 

@@ -54,8 +54,8 @@ impl Banding {
     /// the threshold as well.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if `similarity` or `recall` is not above 0 and at most 1, or no cut of so few
-    /// positions reaches the recall; the message says what could be reached.
+    /// [`Error::Parameter`] if `similarity` or `recall` is not above 0 and at most 1, or `permutations` not 1 to 2²⁰.
+    /// Also if no cut of so few positions reaches the recall. The message then says what could be reached.
     pub fn choose(permutations: usize, similarity: f64, recall: f64) -> Result<Self> {
         check_permutations(permutations)?;
         check_share("similarity", similarity)?;
@@ -145,8 +145,8 @@ impl Banding {
         if band >= 1.0 { 1.0 } else { -libm::expm1(self.bands as f64 * libm::log1p(-band)) }
     }
 
-    /// The S-curve: similarities from 0 to 1 in `points` equal steps, both ends included,
-    /// each with its probability.
+    /// The S-curve, for a chart: `points` similarities from 0 to 1 at equal distances, both ends included, each with
+    /// its probability.
     #[doc(hidden)]
     pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
         let last = points.saturating_sub(1).max(1) as f64;

@@ -140,7 +140,7 @@ impl Pass<'_> {
     }
 
     /// The counted work of the pass so far. The probes of PSM are those of the whole batch, however many hashes have
-    /// passed. BPHS makes one probe in each table for each stored hash.
+    /// passed, and each of several passes counts them. BPHS makes one probe in each table for each stored hash.
     pub fn cost(&self) -> Cost {
         match &self.batch.method {
             Method::Psm(probes) => Cost { probes: probes.number() as u64, ..self.cost },

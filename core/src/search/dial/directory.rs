@@ -1,5 +1,6 @@
-//! The directory of the dial's tables: it says where the group of each key stands in the list of rests. A cell is the
-//! entry of one key of one table, two bytes. Cells are numbered through all tables; so are positions in the list.
+//! The directory of the dial's tables: it says where the group of each key, the hashes that have it, stands in the list
+//! of rests. The rest of a hash is its bits outside of the key. A cell is the entry of one key of one table, two bytes.
+//! Cells are numbered through all tables; so are positions in the list.
 
 use crate::kernel::{huge_pages::HugeList, prefetch};
 
@@ -38,8 +39,8 @@ impl Directory {
         Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
     }
 
-    /// Fills in the `cells` cells of the table number `table`, from 0, for its ascending values. The cell of a value in
-    /// its table is the value shifted right by `width` bits. The first value has position `offset`.
+    /// Fills in the `cells` cells of the table number `table`, from 0, for its ascending values. A value is the key of
+    /// a hash above its rest of `width` bits, and the key is the cell. The first value has position `offset`.
     pub fn fill(&mut self, table: usize, cells: usize, sorted: &[u64], width: u32, offset: usize) {
         let Self { lines, wide } = self;
         let each = cells.div_ceil(CELLS);

@@ -39,7 +39,8 @@ pub(crate) use params::{MOST_FLIPS, MOST_TABLES, key_widths, most_hashes};
 pub(crate) use probes::Probes;
 
 /// The number by which hashes, and so slots, are ordered in the first table: the bits of `first_key`, the mask of the
-/// key, above the other bits of the hash. For a key of leading bits it is the hash itself.
+/// key, above the other bits of the hash. For a key of leading bits it is the hash itself. [`Dial::new`] takes hashes
+/// in this order.
 pub(crate) fn order_of(hash: u64, first_key: u64) -> u64 {
     order_with(Level::in_use(), hash, first_key)
 }
