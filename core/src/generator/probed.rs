@@ -48,7 +48,7 @@ impl<'a> Hashes<'a> {
 }
 
 /// A probing index without a budget, and an exact index of the same hashes. Both serve to measure the budget for a
-/// recall.
+/// recall, and to find the probe of a pair. A run then searches by the probing index.
 pub struct Probed {
     /// The probing index.
     pub(super) index: Box<dyn Probing>,
@@ -93,8 +93,8 @@ impl Probed {
         trace(&*self.index, exact, hashes, query)
     }
 
-    /// Finds the pairs of a sample of the hashes, each with the probe that finds it. [`Sample::budget`] then gives the
-    /// budget for any recall. `seed` draws the sample.
+    /// Finds the near pairs with a hash of a sample, each with the earlier of the probes by which either hash finds the
+    /// other. [`Sample::budget`] then gives the budget for any recall. `seed` draws the sample.
     pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
         let params = SampleParams { join: true, seed, ..SampleParams::default() };
         run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
@@ -119,8 +119,8 @@ fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>)
     Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(distance) })
 }
 
-/// The model of a corpus for [`plan::choose`]: near pairs within `distance` bits of a random sample of its hashes, and
-/// its hashes in random order. `seed` draws both.
+/// The model of a corpus for [`plan::choose`]: pairs within `distance` bits of which one hash is in a random sample,
+/// and the hashes in random order. `seed` draws both.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a distance above 64.

@@ -80,7 +80,8 @@ fn zeros<T: Clone + Default>(count: usize) -> Vec<T> {
     zeros
 }
 
-/// Some neighbouring rows of [`Columns`], for writing. A row is the place of a document; here rows count from 0.
+/// Some neighbouring rows of [`Columns`], for writing. A row is the place of a document; here rows count from 0. A row
+/// for which a method gives none may be written in part.
 #[derive(Debug)]
 pub struct Rows<'c> {
     digests: &'c mut [u128],
@@ -157,7 +158,7 @@ impl<'c> Rows<'c> {
         self.put(row, facts, true)
     }
 
-    /// Writes a document without a sketch to a row; none if there is no such row.
+    /// Writes a document without a sketch, as it has too few features, to a row; none if there is no such row.
     pub fn put_bare(&mut self, row: usize, facts: &Facts) -> Option<()> {
         self.put(row, facts, false)
     }

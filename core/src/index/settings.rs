@@ -35,8 +35,8 @@ impl IndexSettings {
         Self(Settings::both(similarity))
     }
 
-    /// SimHashes within `distance` bits, verified by their weights as [`Settings::simhash`] has them. `recall` is the
-    /// share of the pairs within that distance that is to be found.
+    /// SimHashes within `distance` bits, verified by the cosine of their weights as [`Settings::simhash`] has it.
+    /// `recall` is the share of the pairs within that distance that is to be found.
     ///
     /// For [`Recall::AtLeast`], the index measures the number of probes on its documents: from 4,096 different hashes
     /// on, and again whenever their number has doubled.

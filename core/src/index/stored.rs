@@ -1,10 +1,11 @@
 //! The tables of an index as bytes. An index that is read from a file gets its tables by them, and need not make them
 //! from the keys of its documents. The entries of a table stand in ascending order, in parts of any length.
 //!
-//! An entry is a mixed key (`search::bucket_table`), and the place of a document among the stored ones. The first byte
-//! of a part is the number of bytes of a place. Then come, for each entry, the difference of its mixed key from the one
-//! before, and its place, little-endian. A difference takes two bytes; if these are `ffff`, it is in four more. The
-//! mixed keys of a million documents are some thousands apart, and so an entry takes five bytes.
+//! An entry is a mixed key, a key of 32 bits that is scrambled one to one (`search::bucket_table`), and the place of a
+//! document among the stored ones. The first byte of a part is the number of bytes of a place. Then come, for each
+//! entry, the difference of its mixed key from the one before, and its place, little-endian. A difference takes two
+//! bytes; if these are `ffff`, it is in four more. The mixed keys of a million documents are some thousands apart, and
+//! so an entry takes five bytes.
 
 use crate::search::bucket_table::{BucketTable, BulkLoad};
 
@@ -15,12 +16,13 @@ const WIDE: u16 = u16::MAX;
 pub trait StoredTables: Sync {
     /// Gives the parts of a table to `take` in their order, each as [`table_part`] made it. `table` counts as
     /// [`Index::tables`](super::Index::tables) does: 0 is the table of digests. None if a part cannot be read, or if
-    /// `take` gives none.
+    /// `take` gives none: the index is then not filled, and the caller stores the documents one by one.
     fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()>;
 }
 
 /// A part of a table from some of its entries ([`Index::entries`](super::Index::entries)), which must ascend. The upper
-/// half of an entry is the mixed key, and the lower half the place of its document among `documents` stored ones.
+/// half of an entry is the mixed key. The lower half is not the document's number here, but its place among `documents`
+/// stored ones.
 pub fn table_part(entries: &[u64], documents: usize) -> Vec<u8> {
     let width = width(documents);
     let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());
@@ -87,7 +89,7 @@ fn width(documents: usize) -> usize {
     bits.div_ceil(u8::BITS).clamp(1, 4) as usize
 }
 
-/// Reads the table of this number; none if it is not of so many entries and documents.
+/// Reads the table of this number; none if it cannot be read, or is not of so many entries and documents.
 pub(super) fn table(
     stored: &dyn StoredTables,
     number: usize,

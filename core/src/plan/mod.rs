@@ -31,9 +31,9 @@ use crate::search::table::log2;
 pub struct Task {
     /// n: number of distinct hashes that are stored.
     pub hashes: u64,
-    /// h: the largest distance of a match.
+    /// h: the largest distance of a match, at most 64.
     pub distance: u32,
-    /// The share of the pairs at distance 1 to h that is to be found; 1 is exact.
+    /// The share of the pairs at distance 1 to h that is to be found, above 0; 1 is exact.
     pub recall: f64,
     /// The most bytes of the index; `None` for any number.
     pub memory: Option<u64>,
@@ -106,7 +106,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The parameters of the dial for matches within `radius` bits, with a budget if a query does not make all probes.
+    /// The parameters of each part of a chosen dial for matches within `radius` bits, with a budget if a query does not
+    /// make all probes.
     pub fn params(&self, radius: u32) -> DialParams {
         DialParams {
             radius,
@@ -135,7 +136,7 @@ pub fn choose(task: &Task, model: &Model) -> Result<Option<Choice>> {
 }
 
 /// The index for a task that takes the fewest bytes, whatever memory the task allows; none if no index of the wanted
-/// kind reaches the distance.
+/// kind reaches the distance. A plan reports it where [`choose`] gives none.
 ///
 /// # Errors
 /// As [`choose`].
