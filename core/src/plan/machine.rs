@@ -1,4 +1,5 @@
-//! The time of probes and candidates: the part of a plan that depends on the machine.
+//! The time of probes and candidates: the part of a plan that depends on the machine. A candidate is a stored hash that
+//! a probe compares with the query.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

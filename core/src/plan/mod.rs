@@ -2,10 +2,10 @@
 //! and at what memory and time. Ours, not the paper's.
 //!
 //! A [`Model`] is a list of near pairs with the margins of their bits, either of a sample of the data or made up (see
-//! [`Model::built_in`]). A shape of a dial is its numbers of tables, flips and key bits. For each shape the probe that
-//! finds each pair follows without an index, and with it the budget for a wanted recall. A [`Machine`] says how long
-//! probes and candidates take. [`choose`] takes the index with the fewest bytes among those that take little more time
-//! than the fastest.
+//! [`Model::built_in`]). A shape of a dial is its numbers of tables, flips and key bits. A probe looks up a key in a
+//! table, as it is or with flipped bits. For each shape the probe that finds each pair follows without an index, and
+//! with it the budget for a wanted recall. A [`Machine`] says how long probes and candidates take. [`choose`] takes the
+//! index with the fewest bytes among those that take little more time than the fastest.
 //!
 //! The choice uses the times of [`Machine::REFERENCE`] and not those of the machine that it runs on, so that a run
 //! decides the same everywhere. [`Machine::measure`] serves to predict how long a choice takes on this machine.

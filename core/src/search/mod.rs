@@ -96,7 +96,7 @@ pub struct Cost {
     pub probes: u64,
     /// Comparisons of a stored hash with the query. In a join, compared pairs.
     pub candidates: u64,
-    /// Comparisons that found a match. A match that several tables find counts once for each.
+    /// Comparisons that found a match. A match that several probes find counts once for each.
     pub verified: u64,
 }
 

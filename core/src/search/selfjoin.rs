@@ -1,5 +1,6 @@
 //! The near pairs of a whole list of distinct hashes: by a query for each hash (`self_join`), or by one exact join
-//! (`join_exactly`). Both bound the number of pairs of dense groups, such as documents of one template.
+//! (`join_exactly`). Both bound the number of pairs of dense groups, such as documents of one template. A slot is the
+//! place of a hash in the list.
 
 use super::dense::{self, DENSE, SHOWN, SampledHash};
 use super::distinct::DistinctHashes;

@@ -93,7 +93,8 @@ impl BatchProbes {
     /// Compares ascending stored hashes with the queries that have a probe of their key, and appends the matches to
     /// `hits`: the number of the query, and the stored hash. A match comes once, as a query has one probe of a key.
     /// `first` is the slot of `stored[0]`. `answered`, unless it is empty, has an entry for each query: queries whose
-    /// entry is true are passed over, and the entry of one that gets a match becomes true.
+    /// entry is true are passed over, and the entry of one that gets a match becomes true. The cost has no probes,
+    /// which [`number`](Self::number) counts.
     ///
     /// # Errors
     /// [`Error::Parameter`] if `stored` does not ascend.

@@ -1,5 +1,6 @@
 //! The stages of a search in the dial, and how queries take turns in them. A lane is the state of one query in the
-//! stages, and lanes stand in a ring that queries use again and again.
+//! stages, and lanes stand in a ring that queries use again and again. A possible match is a stored hash of which the
+//! first 32 bits outside of the key were compared, and are near enough.
 
 use std::ops::Range;
 

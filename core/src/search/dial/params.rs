@@ -1,4 +1,5 @@
-//! The parameters of a dial index, and their bounds.
+//! The parameters of a dial index, and their bounds. A dial has a few tables, each with a key: some bits of the hash
+//! by which it groups the hashes.
 
 use serde::{Deserialize, Serialize};
 

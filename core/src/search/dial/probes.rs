@@ -1,5 +1,6 @@
 //! The probes of the dial, and the order in which a query makes them. First comes every table's key as it is, then keys
-//! with flips, those of the lowest sum of margins first.
+//! with flips, those of the lowest sum of margins first. The margin of a bit is the distance from zero of the weighted
+//! sum whose sign it is.
 
 use super::MOST_FLIPS;
 use crate::kernel::flips::KeyFlip;
