@@ -192,6 +192,7 @@ impl Bphs {
     }
 
     /// Builds a table over `hashes` for each of `keys`, masks of the bits of a key. The first must be of leading bits.
+    /// `name` is that of [`HammingIndex::name`].
     ///
     /// # Errors
     /// [`Error::Parameter`] for hashes that do not ascend, and for 2³² or more.

@@ -25,7 +25,7 @@ pub struct DialParams {
     /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t
     /// equal parts of the hash.
     pub keys: Option<Vec<u64>>,
-    /// The most probes of a query; `None` for all.
+    /// The most probes of a query, those without flips included; `None` for all.
     pub budget: Option<u32>,
 }
 
