@@ -39,7 +39,7 @@ impl IndexSettings {
     /// `recall` is the share of the pairs within that distance that is to be found.
     ///
     /// For [`Recall::AtLeast`], the index measures the number of probes on its documents: from 4,096 different hashes
-    /// on, and again whenever their number has doubled. Before that it makes all probes.
+    /// on, and again whenever their number has doubled. With fewer it makes all probes.
     pub fn simhash(distance: u32, recall: Recall) -> Self {
         let generator = Generator::Dial { distance, recall, key_bits: None };
         Self(Settings { generator, ..Settings::simhash() })
