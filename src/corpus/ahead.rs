@@ -57,7 +57,8 @@ impl Claims {
     }
 
     /// The next stretch at or behind the stored offset `from`. `None` at the end of the file, or if nothing was used of
-    /// the last stretches. Members of more than `member_cap` decoded bytes are not inflated ahead.
+    /// the last stretches. Members of more than `member_cap` decoded bytes are not inflated ahead; less than [`STEP`]
+    /// counts as that, and more than [`MEMBER_CAP`] as that.
     pub fn claim(&mut self, from: u64, member_cap: usize) -> Option<Claim> {
         let from = self.next.max(from);
         if from >= self.length || self.misses >= MISSES {
@@ -98,7 +99,8 @@ pub(crate) struct InflatedMember {
 pub(crate) struct InflatedMembers {
     /// The members that are not used yet, in order.
     pub members: VecDeque<InflatedMember>,
-    /// Decoded bytes of all members, one behind the other, unless the reader of the file took them over.
+    /// Decoded bytes of all members, one behind the other, with room behind. Empty if the reader of the file took them
+    /// over.
     pub bytes: Vec<u8>,
 }
 

@@ -28,10 +28,11 @@ pub(crate) struct Needed {
     pub has: fn(&Document<'_>) -> bool,
 }
 
-/// Checks that documents have a text, an id and a URL where the user named their fields, and the values of `others`.
+/// Checks that documents have a text, the values of `others`, and an id and a URL if the user named their fields.
 ///
 /// # Errors
-/// If none of the first 10,000 documents has one of them, or if a field is named and all files are WARC.
+/// If none of the first 10,000 records has one of them, with about 1,000 of a file at most. A very long record counts
+/// as one that has it. It is an error as well if a field is named and all files are WARC.
 pub(crate) fn check_fields(inputs: &[Input], options: &ReadOptions, others: &[Needed]) -> Result<()> {
     let JsonlFields { text, id, url, named, .. } = &options.fields;
     let values = [("text-field", text), ("id-field", id), ("url-field", url)];
@@ -59,7 +60,7 @@ pub(crate) fn check_fields(inputs: &[Input], options: &ReadOptions, others: &[Ne
 /// Checks that documents have a text; `whose` names them in the message, as in `documents`.
 ///
 /// # Errors
-/// If none of the first 10,000 has one, or one of the fields that are joined.
+/// If none of the records that [`check_fields`] looks at has one, or one of the fields that are joined.
 pub(crate) fn check_texts(inputs: &[Input], options: &ReadOptions, whose: &str) -> Result<()> {
     // Of several fields each must be there, unless one has such a name, commas and all.
     let (text, joined) = (&options.fields.text, options.fields.joined().collect::<Vec<&str>>());

@@ -27,8 +27,9 @@ const LISTED: usize = 20;
 pub enum CorruptionKind {
     /// The file is missing, is no regular file, or may not be read; or the operating system stopped reading.
     Unreadable,
-    /// The content is of no format that is read: first bytes that say nothing, no byte at all, or a member whose
-    /// content is itself compressed. A file of blanks and zeros alone is such, too, as where a disk was full.
+    /// The content is of no format that is read: first bytes that say nothing, or a member whose content is itself
+    /// compressed. A file of blanks and zeros alone is such, too, as where a disk was full. A WARC or compressed file
+    /// without a byte is such, and WARC of line ends alone.
     UnknownFormat,
     /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet, Arrow).
     Truncated,
@@ -36,8 +37,8 @@ pub enum CorruptionKind {
     /// a footer or data pages of Parquet, a message of Arrow. What they yielded before is used; the rest of a row group
     /// or a record batch is lost.
     Undecodable,
-    /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
-    /// several records are used, since it is not known which of them is altered.
+    /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record and at most
+    /// 8 MiB; several records are used, since it is not known which of them is altered.
     Checksum,
     /// A record that breaks the rules of its format: by its header, its length, its body of HTTP, its number of values
     /// (CSV), or as no JSON object. Bytes between records are such, too, and text that is not UTF-8 where that is
@@ -45,9 +46,9 @@ pub enum CorruptionKind {
     Malformed,
     /// A record or a file without the text field or column, or one that holds no string.
     NoText,
-    /// A record above [`super::ReadOptions::record_cap`], or more documents than a file can number (2³²).
+    /// A record above [`super::ReadOptions::record_cap`], or more documents than a file can number (2³² − 1).
     TooLarge,
-    /// The document is used, but its address, id or language is not UTF-8, or does not decode (Parquet), and
+    /// The document is used, but its address, id or language is not UTF-8, or cannot be a name (Parquet, Arrow), and
     /// was left out.
     BadName,
     /// The file is gone, or no longer what was read: a document of it is not among those that were kept.
@@ -77,7 +78,7 @@ impl fmt::Display for CorruptionKind {
 /// The kind of corruption, and what was found, in words.
 pub(crate) type CorruptionCause = (CorruptionKind, String);
 
-/// The corruption where the operating system or a store stopped reading.
+/// The corruption of a file that the operating system or a store does not open, or stopped reading.
 pub(crate) fn unreadable(error: impl fmt::Display) -> CorruptionCause {
     (CorruptionKind::Unreadable, error.to_string())
 }
@@ -88,7 +89,7 @@ pub struct Corruption {
     /// The file, as it was named.
     pub path: PathBuf,
     /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not
-    /// blank; Parquet: rows). `None` when the corruption belongs to no record.
+    /// blank; Parquet: rows). Of several lost rows it is the first. `None` when the corruption belongs to no record.
     pub record: Option<u64>,
     /// Offset in the stored file: of the gzip member or Zstandard frame, or in a plain file of the place itself. In
     /// Parquet that of the text of the row group, in Arrow that of the record batch.
@@ -210,7 +211,7 @@ impl DocumentRoom {
     }
 }
 
-/// A record with more bytes than there is memory for, at which reading ends.
+/// A record with more bytes than there is memory for, at which reading ends. A run fails then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong {
     /// Its number among the records of its file, counted from 0.
@@ -237,9 +238,10 @@ impl TooLong {
 pub struct FileReading {
     /// The file, as it was named.
     pub path: PathBuf,
-    /// Bytes of the file that were read; of a Parquet file also those of columns that were passed over.
+    /// Bytes of the file that were read; of Parquet and Arrow also those of columns that were passed over.
     pub stored_bytes: u64,
-    /// Bytes of decoded records or lines, headers included; in Parquet, of the columns that were read.
+    /// Decoded bytes of the file, of headers and between records too; in Parquet and Arrow, bytes of memory of the
+    /// columns that were read.
     pub decoded_bytes: u64,
     /// UTF-8 bytes of all documents' texts.
     pub text_bytes: u64,
@@ -255,14 +257,17 @@ pub struct FileReading {
     pub documents_lost: u64,
     /// Corrupt sections that cost nobody knows how many documents.
     pub unknown_losses: u64,
-    /// Documents with U+FFFD in the text for bytes that their charset does not have, or for half a surrogate pair.
+    /// Documents with U+FFFD for bytes that their charset does not have, or for half a surrogate pair. It stands in the
+    /// text, or elsewhere in a line of JSON or a value of CSV.
     pub repaired: u64,
     /// Documents that the crawler cut, or whose body breaks off.
     #[serde(default)]
     pub truncated: u64,
-    /// Lines and rows whose text is null, or that begin a list of pages: no documents, and not corrupt.
+    /// Lines and rows whose text is null, and first lines that say that a list of pages follows (WACZ): no documents,
+    /// and not corrupt.
     pub without_text: u64,
-    /// 1 if the file ends with a record of WARC without the line ends that belong behind it, or else 0.
+    /// 1 if the file ends with a record of WARC without the line ends that belong behind it, or else 0. The file may
+    /// have been cut there.
     #[serde(default)]
     pub(crate) unterminated: u64,
     /// Corrupt sections of the kind [`CorruptionKind::NoText`].
@@ -277,7 +282,7 @@ pub struct FileReading {
     /// Records that hold a document in a form that is not read: WARC `response` and `resource`, from which no text
     /// was taken. No documents, and not corrupt.
     pub unread: u64,
-    /// Documents whose text was taken from what a server sent.
+    /// Documents whose text was taken from what a server sent (WARC), or from a file of HTML (`gather`).
     pub extracted: u64,
     /// The [`TextSum`] of the documents; `None` where it was not asked for.
     #[serde(default)]
@@ -292,7 +297,8 @@ pub struct FileReading {
 }
 
 /// A sum over the texts of a file and their rows. Files with the same sum have the same texts in the same rows, but by
-/// a chance of one in 2⁶⁴. JSON has it as sixteen hexadecimal digits.
+/// a chance of one in 2⁶⁴. Results keep it, so that later commands see if texts have changed. JSON has it as sixteen
+/// hexadecimal digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct TextSum(u64);
@@ -325,8 +331,9 @@ impl TryFrom<String> for TextSum {
 }
 
 impl FileReading {
-    /// The corruption in lines for a person: one for sections of the same kind and detail, with the first of them and
-    /// how many more there are. Records without a text are left out, since one warning covers those of all files.
+    /// The corruption in lines for a person: one for listed sections of the same kind and detail, with the first of
+    /// them and how many more there are. At most 20 are given; a last line counts all other sections. Records without a
+    /// text are left out, since one warning covers those of all files.
     pub fn corruption_messages(&self) -> Vec<String> {
         let mut alike: Vec<(&Corruption, u64)> = Vec::new();
         for piece in self.corruption.iter().filter(|piece| piece.kind != CorruptionKind::NoText) {
@@ -353,7 +360,7 @@ impl FileReading {
     }
 
     /// Takes in a record: hands its document to `each` and counts it, or notes its corruption. A record without content
-    /// and corruption counts as unread, if it is raw, and as without a text otherwise.
+    /// and corruption counts as unread, if it is raw, and as without a text otherwise. `records` stays as it is.
     pub(crate) fn take(
         &mut self,
         position: RecordPosition<'_>,

@@ -60,6 +60,7 @@ pub(crate) enum Step {
     Record {
         /// The end of its header (WARC); 0 for other formats.
         content_start: usize,
+        /// The end of its content, before the line ends.
         content_end: usize,
         /// The start of what follows, behind the line ends.
         end: usize,

@@ -20,13 +20,15 @@ pub struct Document<'a> {
     /// `WARC-Identified-Content-Language` (may name several, with commas), or the language field of a line
     /// or row.
     pub language: Option<&'a str>,
-    /// The number in the score field of a line or row, if scores are asked for and it has one.
+    /// The number in the score field of a line or row, or of a date there the seconds since 1970. `None` if there is
+    /// neither, or scores are not asked for.
     pub score: Option<f64>,
     /// The value of the field that groups documents, if it is asked for and a line or row has it.
     pub group: Option<&'a str>,
     /// The text, verbatim but for what is repaired; may be empty.
     pub text: &'a str,
-    /// True if U+FFFD stands in the text for bytes that its charset does not have, or for half a surrogate pair.
+    /// True if U+FFFD stands in the text for bytes that its charset does not have, or for half a surrogate pair. For
+    /// JSON and CSV also if it stands elsewhere in the line or in a value that is read.
     pub repaired: bool,
     /// True if the crawler cut the document, or its body breaks off. The text goes as far as it was received.
     pub truncated: bool,

@@ -133,8 +133,10 @@ fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8
 pub(crate) struct FileType {
     /// The format; `None` if neither content nor name is of one that is read.
     pub format: Option<Format>,
+    /// The compression; none for Parquet and Arrow, which compress their parts.
     pub compression: Compression,
-    /// True if the format is certain: the caller wants it, the first bytes show it, or it is Parquet or Arrow.
+    /// True if the format is certain: the caller wants it, the first bytes show it, or it is Parquet or Arrow. No
+    /// [`foreign`] format needs to be looked for then.
     pub is_read: bool,
 }
 
@@ -296,7 +298,8 @@ pub(crate) fn split_name(path: &Path) -> (String, Compression) {
     (name.to_owned(), packed)
 }
 
-/// The type of a file by its name: its format, if the name tells it, and its compression.
+/// The type of a file by its name: its format, if the name tells it, and its compression. With a compression the name
+/// of Parquet or Arrow tells no format.
 pub(crate) fn by_name(path: &Path) -> (Option<Format>, Compression) {
     let (stem, compression) = split_name(path);
     let endings = [

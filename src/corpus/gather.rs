@@ -58,7 +58,8 @@ struct GatheredLine<'a> {
 /// `progress` first gets the number of files and 0, and then `None` and the number of files that are done since.
 ///
 /// # Errors
-/// If `out` is there already or cannot be written, or if no file was found.
+/// If `out` is there already, has another ending or cannot be written. If an input is a stream or an address, or if no
+/// file was found.
 pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> Result<Gathered> {
     /// Files that are read side by side.
     const AT_ONCE: usize = 512;

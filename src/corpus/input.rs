@@ -21,7 +21,7 @@ pub struct Input {
     pub path: PathBuf,
     /// The format of its records.
     pub format: Format,
-    /// The compression, by its content, whatever its name says.
+    /// The compression, by its content; by its name only if the first bytes are of nothing known.
     pub compression: Compression,
     /// Where the bytes are read: the file or object, or the temporary copy of a stream or of a file in UTF-16.
     pub(crate) storage: Storage,
@@ -33,11 +33,12 @@ pub struct Input {
     pub(crate) problem: Option<CorruptionCause>,
     /// Length, time and identity of `storage` when it was found.
     found: Option<Stamp>,
-    /// The header that names the columns of CSV; `None` for other formats, and for an empty file.
+    /// The header that names the columns of CSV. `None` for other formats, an empty file, or one without.
     pub(crate) header: Option<Arc<CsvHeader>>,
     /// Bytes of memory that a reader needs to decompress it, or for the footer of Parquet and the like.
     pub(super) decoding: u64,
-    /// True for a gzip file of short members, as far as its first bytes tell: [`Compression::has_short_members`].
+    /// True for a gzip file of short members, as far as its first bytes tell: [`Compression::has_short_members`]. Then
+    /// a member for which there is too little memory ends the reading, as such a record does.
     pub(crate) has_short_members: bool,
     /// The dictionary of its Zstandard frames; empty if they need none.
     pub(crate) dictionary: Arc<[u8]>,
@@ -57,12 +58,13 @@ impl Input {
         format!("{}:{row}", self.path.display())
     }
 
-    /// Size of the stored file in bytes when it was found, 0 if it is not known.
+    /// Size of the stored file, or of the copy that is read, in bytes when it was found; 0 if it is not known.
     pub fn stored_bytes(&self) -> u64 {
         self.found.as_ref().map_or(0, |found| found.length)
     }
 
-    /// The time when the file was last written; of a copy, that of the original. `None` for an object or a stream.
+    /// The time when the file was last written; of a copy, that of the original. `None` for an object or a stream. It
+    /// shows changes that an [`InputMark`](super::InputMark) of a large file does not.
     pub(crate) fn written(&self) -> Option<SystemTime> {
         match self.spool {
             Some(_) => fs::metadata(self.known_by()).and_then(|found| found.modified()).ok(),

@@ -393,7 +393,8 @@ fn reason_by_content(
     Ok(found.unwrap_or(Some(Reason::NoDocuments)))
 }
 
-/// True for a file called `.csv` or `.tsv`, also compressed, that has no column `text`.
+/// True for a file called `.csv` or `.tsv`, also compressed, that has no column `text`, and so holds no kept documents.
+/// False if it cannot be read.
 pub(crate) fn is_other_table(path: &Path) -> bool {
     let (storage, options) = (Storage::File(path.to_path_buf()), DiscoverOptions::default());
     by_name(path).0 == Some(Format::Csv)
@@ -687,7 +688,8 @@ pub(crate) fn check_exist<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> R
 }
 
 /// Replaces each pattern among the paths (`crawl/*.jsonl`, `**` for folders of any depth) by the files and folders that
-/// fit it, in order. A path that exists, or that nothing fits, stays. Wildcards fit no point at the start of a name.
+/// fit it, in order. A path that exists, or that nothing fits, stays, and so does an address. Wildcards fit no point at
+/// the start of a name.
 ///
 /// # Errors
 /// [`Error::Core`] for a pattern that is malformed.

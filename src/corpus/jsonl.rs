@@ -25,22 +25,22 @@ pub struct JsonlFields {
     pub text: String,
     /// The document's id, a string, a number or a boolean; may be missing.
     pub id: String,
-    /// The document's address, a string; may be missing.
+    /// The document's address, of the types of `id`; may be missing.
     pub url: String,
-    /// The document's language, a string; may be missing.
+    /// The document's language, of the types of `id`; may be missing.
     pub language: String,
     /// The document's score, a number, or a string that is a number or a date; may be missing. `None` reads no scores.
     pub score: Option<String>,
     /// The value that groups documents, a string, a number or a boolean; may be missing. `None` reads no groups.
     pub group: Option<String>,
-    /// The options by which a user named fields.
+    /// The options of reading that a user gave.
     #[doc(hidden)]
     #[serde(skip)]
     pub named: NamedBy,
 }
 
-/// The names of the options, such as `id-field`, that a user gave, even if with the default value. No document depends
-/// on them, so any two lists are equal.
+/// The names of the options of reading, such as `id-field`, that a user gave, even if with the default value. A run is
+/// refused if no document has a field named so. No document depends on them, so any two lists are equal.
 #[derive(Clone, Debug, Default)]
 pub struct NamedBy(pub Vec<&'static str>);
 

@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// A file of kept documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptFile {
-    /// Its path in the folder that it was written to.
+    /// Its path, below the folder that it was written to. If that is renamed later, the name alone stays right.
     pub path: PathBuf,
     /// The format of its records.
     pub format: Format,
@@ -39,10 +39,10 @@ pub struct KeptFile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeptFiles {
-    /// One for all inputs of a format.
+    /// One for all inputs of a format, or of a table format with the same columns.
     #[default]
     One,
-    /// One for each input.
+    /// One for each input that can be read.
     Each,
     /// Several for all inputs of a format, each of at most so many stored bytes, unless it holds one document alone.
     /// The footer of a Parquet file comes on top.
@@ -61,8 +61,8 @@ impl KeptFiles {
 pub struct Kept {
     /// The files that were written.
     pub files: Vec<KeptFile>,
-    /// Kept documents that could not be written: columns that were not read before are corrupt (Parquet, Arrow), or the
-    /// input is gone or has changed.
+    /// Kept documents that could not be written. Rows share an entry if a column that was not read before is corrupt in
+    /// their row group or record batch. Otherwise each document has one; its input is gone or has changed.
     pub lost: Vec<Corruption>,
 }
 
@@ -113,7 +113,7 @@ fn of_shard(kept: &[(DocId, Place)], shard: u32) -> &[(DocId, Place)] {
     &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)]
 }
 
-/// The files of kept documents in a folder of results, in order.
+/// The paths of the files of kept documents in a folder of results, sorted.
 ///
 /// # Errors
 /// [`Error::Io`] if the folder cannot be read.
@@ -163,8 +163,11 @@ const DIGITS: usize = 5;
 pub(crate) enum KeptColumns {
     /// No columns: a format without a table, or an empty file of CSV.
     None,
+    /// The header of the files.
     Csv(Arc<CsvHeader>),
+    /// The root of the schema as the files state it.
     Parquet(TypePtr),
+    /// The columns of the table, with their types.
     Arrow(Fields),
 }
 
@@ -178,9 +181,11 @@ pub(crate) struct Target {
     /// The positions of the inputs whose documents go there, ascending.
     pub shards: Vec<u32>,
     pub columns: KeptColumns,
-    /// Rows of all its inputs (Parquet, Arrow); 0 for other formats.
+    /// Rows of all its inputs, kept or not (Parquet, Arrow); 0 for other formats. A writer of Parquet estimates by them
+    /// how many rows a row group of some bytes has.
     pub rows: u64,
-    /// Rows of the largest row group of one of its inputs; 0 for other formats.
+    /// Rows of the largest row group of one of its inputs, or record batch; 0 for other formats. A writer of Parquet
+    /// makes no larger ones, unless they would be too many for a file.
     pub largest: u64,
 }
 

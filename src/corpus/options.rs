@@ -9,7 +9,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRules {
     /// True if text that is not UTF-8, or holds half a surrogate pair, is corrupt, and so is a text that is null. If
-    /// false, U+FFFD stands for such bytes, as in browsers, and the document counts as repaired.
+    /// false, U+FFFD stands for such bytes, as in browsers, and the document counts as repaired. A null is skipped.
     pub strict: bool,
     /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`](super::LONGEST_WINDOW). A window of n
     /// bits takes 2ⁿ bytes of memory for each open file. A frame with a longer one is corrupt.

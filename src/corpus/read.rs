@@ -111,8 +111,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Each thread makes a worker by `make_worker`. `each` is called in no fixed order, but ids, places, texts and
 /// corruption are the same for any number of threads and any size of blocks. `progress` gets the stored bytes of each
-/// block; over a whole run they add up to the sizes of the files. Corrupt files and records end up in
-/// [`FileReading::corruption`] and never end the run.
+/// block; over a whole run they add up to the sizes of the files that can be opened. Corrupt files and records end up
+/// in [`FileReading::corruption`] and never end the run.
 ///
 /// # Panics
 /// If `make_worker`, `each` or `progress` does.

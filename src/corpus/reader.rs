@@ -22,7 +22,8 @@ pub(crate) struct Block {
 
 impl Block {
     /// Takes a close look at each record or row: hands the documents to `each`, and counts them and corruption in
-    /// `part`. Returns the first record that has more than `most` bytes; nothing behind it is taken.
+    /// `part`. Returns a record that turned out to have more than `most` bytes, by [`Document::bytes`]; nothing behind
+    /// it is taken.
     pub fn process(
         &mut self,
         read: ReadInput<'_>,
@@ -62,7 +63,8 @@ impl Reader {
         })
     }
 
-    /// The number of rows and the bytes of their texts, as Parquet and Arrow state them; `None` for other formats.
+    /// The number of rows and the bytes of their texts, as Parquet states them; for Arrow the bytes are estimated.
+    /// `None` for other formats.
     pub fn rows(&self) -> Option<(u64, u64)> {
         let Self::Rows(rows) = self else { return None };
         Some(rows.claimed())

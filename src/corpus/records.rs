@@ -21,6 +21,7 @@ pub(crate) struct Span {
     pub start: usize,
     /// Where its content starts, behind the header; elsewhere as `start`.
     pub content_start: usize,
+    /// Where its content ends, before the line ends behind it.
     pub content_end: usize,
     /// The shard and row that it has as a document.
     pub id: DocId,
@@ -53,7 +54,8 @@ impl Records {
     }
 
     /// Takes a close look at each record: hands the documents to `each`, and counts them and corruption in `part`.
-    /// Returns the first record that has more than `most` bytes; nothing behind it is taken.
+    /// Returns a record that turned out to have more than `most` bytes, by [`Document::bytes`]; nothing behind it is
+    /// taken.
     pub fn process(
         &self,
         read: ReadInput<'_>,

@@ -515,7 +515,7 @@ impl KeptJob<'_> {
     }
 
     /// Reads the kept documents of one input again. Returns those that are still as they were, in the same order, and
-    /// the reason, in words, why the first of the others is not.
+    /// the reason, in words, why the first of the others is not. After 100 that cannot be read the rest is given up.
     pub(crate) fn still_there(&self, kept: &[(DocId, Place)]) -> (Vec<(DocId, Place)>, Option<String>) {
         /// Documents that do not read any more, after which the others are given up: each costs a new beginning.
         const GIVEN_UP: usize = 100;

@@ -69,6 +69,7 @@ pub(super) struct ValueColumn {
     pub children: Vec<usize>,
     /// The names of the groups that it is in, and its own, with points in between, as the format has them.
     pub path: String,
+    /// The meaning of its values, by which they are written as names.
     pub kind: ValueKind,
     /// True if a row may have any number of its values.
     pub is_list: bool,

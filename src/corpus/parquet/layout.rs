@@ -37,7 +37,7 @@ pub(super) struct Layout {
     pub contents: Contents,
     /// The column of the text, or those that are joined, in order; never empty.
     pub texts: Vec<ValueColumn>,
-    /// The columns of id, URL, language, score and group, in this order; `None` if not wanted or not there.
+    /// The columns of id, URL, language, score and group, in this order; `None` if not wanted, not there, or a list.
     pub names: [Option<ValueColumn>; NAMES],
     /// The row groups in file order.
     pub groups: Vec<GroupHead>,
@@ -58,7 +58,7 @@ pub(super) struct GroupHead {
     pub wanted: u64,
 }
 
-/// The names of a file's columns of values, lists marked as such; empty if the file cannot be read.
+/// The names of a file's columns of values for messages, lists marked as such; empty if the file cannot be read.
 pub(crate) fn column_names(input: &Input) -> Vec<String> {
     let stored = Stored::open(input).ok();
     let columns = stored.and_then(|stored| match input.format {
