@@ -24,7 +24,7 @@ pub(crate) struct CsvHeader {
     pub bytes: Vec<u8>,
     /// The delimiter of values.
     pub delimiter: u8,
-    /// Decoded bytes up to the first record of values.
+    /// Decoded bytes of the header and of what stands before it, with the first byte of its line end.
     pub length: u64,
     /// The names of the columns.
     pub names: Vec<String>,

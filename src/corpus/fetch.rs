@@ -14,8 +14,8 @@ use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
 /// Hands each record of a file that may be a document to `each`: its row, and its content as it stands there, a line or
-/// the bytes behind a header. `simflip mark` makes an entry of each, even without a text. Files of Parquet and Arrow
-/// hand over nothing.
+/// the bytes behind a header. `simflip mark` makes an entry of each line of JSON, even without a text. Files of Parquet
+/// and Arrow hand over nothing.
 ///
 /// # Errors
 /// The first error of `each`. Corruption is passed over.

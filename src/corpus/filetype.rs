@@ -75,7 +75,8 @@ impl Compression {
         }
     }
 
-    /// True for gzip if `head`, the first bytes of a file, holds two whole members, or ends with the first one.
+    /// True for gzip if `head`, the first bytes of a file, holds two whole members, or ends with the first one. A
+    /// reader of such a file is taken to need less memory.
     pub fn has_short_members(self, head: &[u8]) -> bool {
         let (mut ended, mut is_cut) = (0, self != Self::Gzip);
         let rest = each_member(head, |member| {

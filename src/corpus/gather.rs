@@ -34,7 +34,8 @@ pub struct GatherJob {
 /// The outcome of gathering.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// The outcome of reading all files, as if they were one.
+    /// The outcome of reading all files, as if they were one, with the path of the first input. It counts documents,
+    /// their text and corruption; bytes read and records stay 0.
     pub reading: FileReading,
     /// Entries of the folders that are no documents, or were not read.
     pub passed_over: PassedOver,

@@ -78,7 +78,8 @@ impl Input {
         self.storage.is_as_found(self.found.as_ref())
     }
 
-    /// The real path of the file, the address of the object, or the path of the copy of a stream.
+    /// The real path of the file, the address of the object, or the path of the copy of a stream. No output may replace
+    /// what is there.
     pub fn stored(&self) -> &Path {
         self.original.as_deref().unwrap_or(self.storage.path())
     }

@@ -73,11 +73,12 @@ pub enum Reason {
     /// A leftover of a run that was killed, or the unfinished result of another one.
     Unfinished,
     /// A file or folder whose name begins with `.` or `_`: what Spark and Hive leave of attempts that failed, copies of
-    /// editors and notebooks.
+    /// editors and notebooks. Partitions such as `_lang=en` are read.
     Hidden,
     /// Neither a file nor a folder: a pipe, a socket, a device.
     NoFile,
-    /// An entry of which nothing can be found out, such as a link that leads nowhere.
+    /// An entry of which nothing can be found out, such as a link that leads nowhere. If its name says a format other
+    /// than CSV, it is an input that cannot be opened instead.
     CannotLook,
 }
 

@@ -136,7 +136,7 @@ fn stem(name: &str) -> Option<&str> {
 }
 
 /// True if a file in a folder of such results is one of kept documents, by its name. In those of a run in stages it is
-/// called after its input.
+/// called after its input, or `part-00001` and so on.
 pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     match results {
         Results::Whole => is_kept_name(name),

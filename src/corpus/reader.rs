@@ -70,14 +70,14 @@ impl Reader {
         Some(rows.claimed())
     }
 
-    /// Decoded bytes that stand in no block yet.
+    /// Decoded bytes that stand in no block yet, of which an estimate of stored bytes takes account.
     pub fn decoded_ahead(&self) -> u64 {
         if let Self::Stream(stream) = self { stream.carry.len() as u64 } else { 0 }
     }
 
     /// A stretch of a gzip file for a thread to inflate ahead, but for members of more than `most` decoded bytes.
     /// [`next_block_of`](Self::next_block_of) takes the outcomes, in the order of the claims. `None` if nothing is
-    /// inflated ahead.
+    /// inflated ahead, or nothing is left.
     pub fn claim(&mut self, most: u64) -> Option<Claim> {
         if let Self::Stream(stream) = self { stream.claim(most) } else { None }
     }

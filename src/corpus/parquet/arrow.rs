@@ -2,8 +2,9 @@
 //!
 //! A message has a head, which says what it is, and a body with values: a record batch of some rows, or a dictionary of
 //! values that rows refer to. A file is a stream of messages between a magic number and a footer, which says where they
-//! are (<https://arrow.apache.org/docs/format/Columnar.html>). Without a footer it is read as a stream, message by message,
-//! so that the batches before a cut are used. The heads of all messages are read first, like the footer of Parquet.
+//! are (<https://arrow.apache.org/docs/format/Columnar.html>). Without a footer it is read as a stream, message by
+//! message, so that the batches before a cut are used. The heads of all messages are read first, like the footer of
+//! Parquet.
 
 use std::fmt::Display;
 use std::io;
