@@ -74,7 +74,7 @@ pub struct Applied {
     pub files: u64,
     /// Of these, files that were written already.
     pub there: u64,
-    /// Documents that are kept.
+    /// Documents that are kept, whether they are among the [outputs](Outputs) or not.
     pub kept: u64,
     /// Documents that are removed.
     pub removed: u64,

@@ -49,11 +49,11 @@ pub struct Clustered {
     pub exact_duplicates: u64,
     /// Of the exact duplicates, those whose text a reference document has.
     pub duplicates_of_reference: u64,
-    /// Different texts that were compared with others, those of reference documents among them.
+    /// Different texts with enough features to be compared, those of reference documents among them.
     pub compared: u64,
     /// The work of the join and of further rounds, and the number of pairs that were left out.
     pub statistics: Statistics,
-    /// The estimate of recall; `None` for SimHashes, and where no new document has enough features to be compared.
+    /// The estimate of recall; `None` for SimHashes, and where there is no new document to sample.
     pub recall_estimate: Option<RecallEstimate>,
 }
 

@@ -1,4 +1,4 @@
-//! The documents of files of sketches, one by one, for an index that is made of them.
+//! The documents of files of sketches, one by one, for an index of seen pages that is made of them.
 
 use super::layout::{Column, weights_of};
 use super::sketches::{CHUNK, Folder, SketchFile, SketchedInput};
@@ -11,11 +11,12 @@ use std::path::Path;
 /// A document of a file of sketches.
 #[derive(Clone, Debug)]
 pub struct SketchedDocument {
-    /// Its URL, or else its id, or else its file and its place there.
+    /// Its URL, or else its id, or else `FILE:PLACE`: the name of its input file without folders, and its place among
+    /// the documents of that, counted from 0.
     pub name: String,
     /// The digest of its text and the number of its features; the length of the text is 0, whatever it was.
     pub facts: Facts,
-    /// Its sketch.
+    /// Its sketch, without the hashes of features that containment looks at.
     pub value: SketchValue,
 }
 

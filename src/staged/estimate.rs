@@ -98,7 +98,8 @@ const WHILE_COPIED: u64 = 4;
 const ROW: f64 = 16.0;
 /// Bytes of a document while it is sketched, beside its sketches and names: its row and its place.
 const NAMED: f64 = 24.0;
-/// Bytes of memory of each kept document of a Parquet file while these are written: their list may have grown by half.
+/// Bytes of memory of each kept document of a Parquet or Arrow file while these are written: their list may have grown
+/// by half.
 pub const KEPT: f64 = 60.0;
 /// The least bytes of documents that each thread holds while it sketches.
 pub const LEAST_ROOM: u64 = 1 << 20;
@@ -106,7 +107,8 @@ pub const LEAST_ROOM: u64 = 1 << 20;
 const FACTS: f64 = 28.0;
 
 impl Estimate {
-    /// The estimate for some files.
+    /// The estimate for some files, by the first documents of up to eight of them. Parquet and Arrow files say how many
+    /// rows they have.
     pub fn of(inputs: &[Input], options: &ReadOptions) -> Self {
         let Peeked { documents, stored_bytes, name_bytes, packed_name_bytes, text_bytes } =
             peek(inputs, options);
@@ -143,7 +145,7 @@ impl Estimate {
     }
 
     /// Bytes of documents that each thread may hold when files are sketched in `memory` bytes. The error is the least
-    /// memory, if that is too little.
+    /// memory, if that is too little: a plan asks with 0 for it. Boilerplate does not count here.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
         room(memory, self.threads, self.read_ahead, 0)
     }
@@ -171,8 +173,9 @@ impl Estimate {
         writing_bytes(self.threads, 0, self.read_ahead) + held
     }
 
-    /// Bytes of memory that writing the kept documents of `files` Parquet files at once is expected to take, and `held`
-    /// bytes besides. `largest` is the largest of them. The documents of a file are gathered before they are written.
+    /// Bytes of memory that writing the kept documents of `files` Parquet or Arrow files at once is expected to take,
+    /// and `held` bytes besides. `largest` is the largest of them. The documents of a file are gathered before they are
+    /// written.
     pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
         let files = files.clamp(1, self.threads.max(1)) as u64;
         let documents = largest.stored_bytes() as f64 * self.density * files as f64;
@@ -252,8 +255,8 @@ pub fn is_large(held: u64, memory: u64) -> bool {
     held > memory / 4
 }
 
-/// Bytes of memory that a thread holds while it copies rows of the Parquet file `input`: a row group as it is written,
-/// and values as they are read.
+/// Bytes of memory that a thread holds while it copies rows of the Parquet or Arrow file `input`: a row group as it is
+/// written, and values as they are read.
 pub fn copied_by_thread(input: &Input) -> u64 {
     2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }
@@ -291,8 +294,8 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// Shares `memory` bytes among threads, and `read_ahead` bytes that readers hold, where no record was long yet. If
-    /// the memory is not promised to the user, each thread has [`LEAST_ROOM`] at least.
+    /// Shares `memory` bytes among threads, and `read_ahead` bytes that readers hold, where no record was long yet.
+    /// Memory that the user names is promised: it is not exceeded. Otherwise each thread has [`LEAST_ROOM`] at least.
     ///
     /// # Errors
     /// The least bytes of memory, if it is promised and too little.

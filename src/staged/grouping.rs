@@ -12,7 +12,7 @@ use std::path::{Component, PathBuf};
 /// quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grouping {
-    /// The linkage: star or connected.
+    /// The linkage: star, where each document is near the kept one, or connected, where a chain of near pairs will do.
     pub linkage: Linkage,
     /// The rule that says which document of a cluster is kept.
     #[serde(default, skip_serializing_if = "is_first")]
@@ -24,7 +24,7 @@ pub struct Grouping {
     /// first one are preferred, then those of the next; documents of other inputs come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub priority: Vec<String>,
-    /// True to list every pair of near documents, not only those by which documents are removed.
+    /// True to list every pair of near documents that share a band hash, not only those by which documents are removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_pairs: bool,
 }

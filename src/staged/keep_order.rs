@@ -45,9 +45,9 @@ impl OfFiles {
 /// Refuses a grouping that needs what the sketches of a folder do not have.
 ///
 /// # Errors
-/// If it keeps documents by a score that was not read, or by the order of inputs without a priority of some of them.
-/// If it lists all pairs and sketches have no band hashes; and as
-/// [`Settings::check`](simflip_core::settings::Settings::check).
+/// If it keeps documents by a score that was not read of new documents, or by the order of inputs without a priority of
+/// some of them. If it has a priority with another rule, or of an input that was not sketched. If it lists all pairs
+/// and sketches have no band hashes; and as [`Settings::check`](simflip_core::settings::Settings::check).
 pub fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     grouping.settings(&folder.settings).check()?;
     if grouping.all_pairs && folder.settings.sketches.keyed().is_none() {

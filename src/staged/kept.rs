@@ -44,7 +44,8 @@ impl<'a> StagedKept<'a> {
         Self { folder, inputs, assignments, numbers, names: InputNames::new(folder), last: Mutex::default() }
     }
 
-    /// True if `text` is the text that was sketched of a document, by its digest; false if the sketches cannot be read.
+    /// True if `text` is the text that was sketched of a document, by its digest: of an input that has changed, only
+    /// such documents are written. False if there are no sketches of it, or they cannot be read.
     pub fn is_same(&self, id: DocId, text: &str) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_none_or(|last| last.shard != id.shard) {

@@ -26,9 +26,9 @@ pub struct BodyLayout {
 pub enum Column {
     /// 16: digests of texts.
     Digests,
-    /// 4: numbers of distinct features.
+    /// 4: numbers of distinct features, without those of boilerplate that was left out.
     Features,
-    /// 4: lengths of texts in bytes.
+    /// 4: lengths of whole texts in bytes.
     Lengths,
     /// 8: SimHashes; of one-bit MinHash the first word of the bits.
     Hashes,

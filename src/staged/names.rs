@@ -42,7 +42,7 @@ pub struct Named<S = String> {
     pub id: Option<S>,
     /// The URL.
     pub url: Option<S>,
-    /// The value of the field that groups documents, where one does.
+    /// The value of the field that groups documents for boilerplate, where one does.
     pub group: Option<S>,
 }
 
@@ -62,7 +62,7 @@ impl<S: AsRef<str>> Named<S> {
 
 impl<'a> Named<&'a str> {
     /// Reads a document of [`put`](Named::put) from the start of `bytes`, and moves `bytes` behind it. `None` if the
-    /// bytes end within it.
+    /// bytes end within it or are corrupt.
     pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let row = u32::try_from(take_number(bytes)?).ok()?;
         let place = Place::take(bytes)?;

@@ -80,9 +80,9 @@ pub struct JobPlan {
 /// The plan of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StagePlan {
-    /// Its name.
+    /// Its name: `sketch`, `join`, `cluster` or `apply`, or `dedup` for a run in memory.
     pub name: String,
-    /// The kind of files that it reads: `input`, `sketches` or `pairs`.
+    /// The kind of files that it reads: `input`, `sketches`, or `pairs`, which are files of edges.
     pub reads: String,
     /// The number of times that it reads them.
     pub passes: u64,
@@ -94,7 +94,7 @@ pub struct StagePlan {
     pub hours: f64,
     /// Bytes of memory that it is expected to take.
     pub memory_bytes: u64,
-    /// Bytes that it leaves on disk.
+    /// Bytes that it leaves on disk. Kept documents count by their texts, not compressed.
     pub disk_bytes: f64,
 }
 
@@ -119,7 +119,8 @@ pub struct Rates {
 /// documents that are near others are assumed.
 ///
 /// # Errors
-/// If no number of documents is known, the settings cannot go on disk, or inputs or a temporary folder cannot be used.
+/// If no number of documents is known or it is 0, the settings cannot go on disk, or inputs or a temporary folder
+/// cannot be used. Too little memory or disk is no error: [`JobPlan::too_little`] says it.
 pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     /// Of Common Crawl's WET files, about.
     const NAMES: [f64; 2] = [120.0, 48.0];

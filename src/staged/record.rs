@@ -20,8 +20,8 @@ pub fn document_of(bytes: &[u8]) -> u64 {
     bytes[..DOCUMENT].iter().fold(0, |document, &byte| document << 8 | u64::from(byte))
 }
 
-/// Two documents that are near. In files of edges they are ranks: a document, and a leader that it may be removed for.
-/// In files of pairs, which results list, they are document numbers.
+/// Two documents that are near. In files of edges they are ranks, places in keep order: a document, and a leader that
+/// it may be removed for. In files of pairs, which results list, they are document numbers.
 ///
 /// The record has 16 bytes: later document 5, earlier document 5, distance 2, which also says if the pair is only
 /// listed, similarity 4.
@@ -31,11 +31,12 @@ pub struct Edge {
     pub later: u64,
     /// The document of the lesser rank or number.
     pub earlier: u64,
-    /// Hamming distance of their SimHashes; `None` for exact duplicates.
+    /// Hamming distance of their hashes in [`Column::Hashes`](super::layout::Column::Hashes), in bits. `None` for exact
+    /// duplicates, which only files of pairs have.
     pub distance: Option<u32>,
-    /// Similarity by verification's measure, 0 to 1.
+    /// Similarity by verification's measure, 0 to 1; without one, the cosine that the distance stands for.
     pub similarity: f32,
-    /// False for a pair that is only listed: no document is removed for it.
+    /// False for an edge that is only listed: no document is removed for it. In files of pairs it is always true.
     pub decides: bool,
 }
 
@@ -98,7 +99,7 @@ pub struct Assignment {
     /// The similarity of a removed document with its representative, 0 to 1. `None` for a kept document, and where the
     /// two were not compared.
     pub similarity: Option<f32>,
-    /// True if it is kept, and the others of the cluster are removed for another document.
+    /// True if it is kept by a quota or as a reference document, and others of the cluster are removed for another one.
     pub also_kept: bool,
 }
 

@@ -119,9 +119,10 @@ pub struct Sketched {
 /// already.
 ///
 /// # Errors
-/// For settings that no later stage could work with, and if an input is missing or cannot be opened. Without `force`,
-/// if a file of sketches is there that was made with other settings, or of a file that has changed. If a file cannot be
-/// written. What was finished before stays.
+/// For settings that no later stage could work with, and too little memory. If an input is a stream, or one that was
+/// named is missing or cannot be opened; in a folder, such a file is reported and left out. Without `force`, if a file
+/// of sketches is there that was made with other settings, or of a file that has changed. If a file cannot be written.
+/// What was finished before stays.
 pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
     super::store::can_be_joined(&job.settings)?;
@@ -202,8 +203,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
 /// Stored bytes of small inputs that are sketched together, at most.
 const BUNDLE: u64 = 8 << 20;
 
-/// Cuts inputs into bundles: a large one has its own, and small ones that stand side by side share one. A job has some
-/// sixteen at least, so that threads and shards have work. Which inputs share one depends on all inputs.
+/// Cuts inputs into bundles: a large one has its own, and small ones that stand side by side share one. Many inputs
+/// make some sixteen at least, so that threads and shards have work. Which inputs share one depends on all inputs.
 pub(super) fn bundles(inputs: &[Input]) -> Vec<&[Input]> {
     let all: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let (most, mut bytes) = (BUNDLE.min(all / 16), inputs.first().map_or(0, Input::stored_bytes));

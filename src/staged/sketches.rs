@@ -45,9 +45,10 @@ pub struct SketchHeader {
     pub inputs: Vec<SketchedInput>,
     /// Number of documents of all inputs.
     pub documents: u64,
-    /// Bytes of their texts.
+    /// Bytes of their texts, boilerplate included.
     pub text_bytes: u64,
-    /// Bytes of the longest record; `None` unless it is so long that threads need more memory for it.
+    /// Bytes of the longest record, by which the last stage reckons its memory. `None` unless it is so long that
+    /// threads need more memory for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<u64>,
     /// Number of corrupt sections in the inputs.
@@ -83,9 +84,9 @@ const GAP: u64 = 12;
 /// The rules of reading that decide which documents a file of sketches has, and their texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadingRules {
-    /// Names of JSON fields and Parquet columns.
+    /// Names of the fields or columns that are read.
     pub fields: JsonlFields,
-    /// The longest document that is read, in bytes.
+    /// The longest document that is read, in bytes. A longer one counts as corrupt.
     pub longest_document: usize,
     /// The rules for odd input.
     pub rules: ReadRules,
@@ -161,7 +162,7 @@ pub struct SketchFile {
 }
 
 impl SketchFile {
-    /// Opens a file and checks all but its body's checksum.
+    /// Opens a file and checks all but its body's checksum. The file of names is not looked at.
     ///
     /// # Errors
     /// If it cannot be read, is cut, or was made with hashes that this program does not have.
@@ -264,12 +265,12 @@ impl SketchFile {
         }))
     }
 
-    /// The rows of its documents: their places among the records of their inputs that may be documents.
+    /// The rows of its documents, without their names. A list of removed documents names the kept ones by them.
     pub fn rows(&self) -> Result<DocumentRows> {
         Ok(DocumentRows { runs: self.each_run()?.collect::<Result<_>>()? })
     }
 
-    /// Reads all of the file and compares its checksum.
+    /// Reads all of the file and compares its checksum. The file of names has one of its own.
     pub fn check(&self) -> Result<()> {
         self.body.check()
     }
@@ -384,10 +385,12 @@ impl Folder {
         Self::open_against(folder, &[])
     }
 
-    /// Opens the sketches of a folder, and those of reference documents in the folders `old`.
+    /// Opens the sketches of a folder, and those of reference documents in the folders `old`. An input may be in both.
     ///
     /// # Errors
-    /// If a folder has none, a file cannot be read, files are of different settings, or an input was sketched twice.
+    /// If a folder has none, a file cannot be read, or `old` has the folder of the new documents. If files are of
+    /// different settings or boilerplate, or those of new documents of different rules of reading. If an input was
+    /// sketched twice among the new ones, or among those of the reference set.
     pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
         let mut of_reference = Vec::new();
         for old in old {
@@ -471,7 +474,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Bytes of memory that the headers of all files take.
+    /// Bytes of memory that the headers of all files take, as they are estimated.
     pub fn files_bytes(&self) -> u64 {
         sketched_bytes(self.files.len(), self.inputs.len())
     }

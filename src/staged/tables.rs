@@ -28,11 +28,13 @@ use std::path::Path;
 /// A folder of sketches whose documents are clustered, with all that tables need. It is a [`Listing`].
 pub struct Tables<'a> {
     pub folder: &'a Folder,
+    /// The settings of the run, for the least number of features of a document that is compared.
     pub settings: &'a Settings,
     /// The body of the file of pairs.
     pub pairs: &'a Body,
     /// The body of the file of assignments.
     pub assignments: &'a Body,
+    /// The names and places of documents.
     pub lookup: RefCell<Lookup<'a>>,
     /// Bytes to sort in.
     pub budget: Budget,
@@ -40,7 +42,7 @@ pub struct Tables<'a> {
     pub work: &'a Path,
 }
 
-/// Counts over all documents, for the report.
+/// Counts over new documents, for the report.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentCounts {
     /// Of each of [`Folder::inputs`], the number of kept documents; 0 for reference inputs.
@@ -49,9 +51,10 @@ pub struct DocumentCounts {
     pub few: u64,
     /// Bytes of the texts of removed documents.
     pub removed_text_bytes: u64,
-    /// The numbers of documents, and of removed ones, of hosts, and of the values of the field that groups documents.
+    /// The numbers of documents, and of removed ones, of hosts, and of the values of the field that groups documents. A
+    /// kind of origin that no document has is left out.
     pub origins: Vec<Sources>,
-    /// The boilerplate that was left out, if some was.
+    /// The boilerplate that was left out, if some was, of reference documents as well.
     pub boilerplate: Option<BoilerplateReport>,
 }
 
@@ -143,8 +146,7 @@ impl Tables<'_> {
         shown.collect()
     }
 
-    /// Counts all new documents. Where boilerplate was left out, `left_out` is its report, still without counts; the
-    /// boilerplate of reference documents counts as well.
+    /// Counts all new documents. Where boilerplate was left out, `left_out` is its report, still without counts.
     pub fn counts(&self, left_out: Option<BoilerplateReport>) -> Result<DocumentCounts> {
         let inputs = &self.folder.inputs;
         let mut counts = DocumentCounts { kept: vec![0; inputs.len()], ..DocumentCounts::default() };

@@ -62,7 +62,7 @@ pub fn sweep_beside(out: &Path) {
 pub struct Left {
     /// The path of the folder.
     pub path: PathBuf,
-    /// True if it is of the same job and input, which can resume there.
+    /// True if it is of the same job, input and version of simflip, so that the run can resume there.
     pub is_of_job: bool,
 }
 
