@@ -10,7 +10,8 @@ use hashbrown::HashSet;
 /// Reads the corpus and returns the name of every record, by record number. Records, such as WET records or the lines
 /// that are not blank, are counted from 0 through the sorted files. A record's name is its id; if it has none, or an
 /// earlier record has it already, the name is its file and its place there. A record that could not be read keeps its
-/// number and has an empty name. The second value says of each file how it was read.
+/// number and has an empty name, but behind the last document of a file it gets no number. The second value says of
+/// each file how it was read.
 ///
 /// # Errors
 /// If there is no document.

@@ -52,7 +52,8 @@ pub struct Alignment {
     pub distance: u64,
     /// The numbers of words compared, of the first and of the second text.
     pub words: (u64, u64),
-    /// True if a text was longer than is compared (20,000 words); the figures are then those of the beginnings.
+    /// True if a text was longer than is compared: 20,000 words, or 64 bytes for each of them. The figures are then
+    /// those of the beginnings.
     pub cut: bool,
 }
 

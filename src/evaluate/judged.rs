@@ -349,7 +349,7 @@ pub struct StratumPrecision {
 pub struct PrecisionEstimate {
     /// Pairs found, in all bands.
     pub pairs: u64,
-    /// Pairs found in bands with a judgement: the estimate is about these.
+    /// Pairs found in bands in which a pair was judged right or wrong: the estimate is about these.
     pub covered: u64,
     /// Σ over bands of (pairs of the band / covered) · (right / judged of the band); `None` without judgements.
     pub precision: Option<f64>,

@@ -162,7 +162,7 @@ pub struct TruthFile {
     pub scope: Scope,
     /// The counts of reading.
     pub counts: TruthCounts,
-    /// The score from which on a pair counts as duplicate ([`TruthParams::min_score`]), `None` for clusters.
+    /// The score from which on a pair counts as duplicate, as [`TruthParams::min_score`] has it; `None` for clusters.
     pub min_score: Option<f64>,
     /// The rule by which a pair counts as duplicate.
     pub rule: Rule,
@@ -175,7 +175,7 @@ pub enum Rule {
     Label(f64),
     /// The pair's score is at least this.
     Score(f64),
-    /// The pair is listed.
+    /// The pair is listed, with a score or without, and no least score was given.
     Listed,
     /// Both documents are in one cluster.
     Together,
