@@ -144,7 +144,8 @@ impl GroupBy {
         }
     }
 
-    /// The name of the group that a document of the file `input` is in, such as its host. `None` if it is in no group.
+    /// The name of the group that a document of the file `input` is in, such as its host; empty for [`All`](Self::All).
+    /// `None` if it is in no group.
     pub fn of<'a>(&self, input: &'a Path, document: Grouped<'a>) -> Option<Cow<'a, str>> {
         match self {
             Self::Host => document.url.and_then(host_of).map(Cow::Owned),
@@ -492,7 +493,7 @@ impl BoilerplateShare {
     }
 }
 
-/// A document that is parted into its own text and its boilerplate.
+/// A document that is parted into its own text and its boilerplate, for a review or an explanation that shows both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnText {
     /// The text that is compared.

@@ -29,13 +29,14 @@ impl DocId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The byte of the stored file where decoding has to start: at the gzip member or Zstandard frame that the record
-    /// starts in. In a plain file it is that of the record; in a Parquet file, that of the texts of its row group.
+    /// starts in. In a plain file it is that of the record; in a Parquet file, that of the texts of its row group, and
+    /// in Arrow that of its record batch.
     pub offset: u64,
     /// Decoded bytes from there to the record: 0 if the record starts its member, and in plain
-    /// files. In Parquet, the number of rows before it in its row group.
+    /// files. In Parquet and Arrow, the number of rows before it in its row group or record batch.
     pub within: u64,
     /// Decoded bytes of the record: header block and text, or the line without its end. In
-    /// Parquet, bytes of the text.
+    /// Parquet and Arrow, bytes of the text.
     pub length: u64,
     /// Stored bytes of the gzip member at `offset`, if it holds this record alone, as WARC wants it, and can
     /// be copied as it is; otherwise 0.
@@ -49,7 +50,7 @@ impl Place {
         [offset, within, length, member].into_iter().for_each(|number| put_number(out, number));
     }
 
-    /// Reads a place from the start of `bytes`, and moves `bytes` behind it. `None` if the bytes end within it.
+    /// Reads a place from the start of `bytes`, and moves `bytes` behind it. `None` as for [`take_number`].
     pub(crate) fn take(bytes: &mut &[u8]) -> Option<Self> {
         let mut number = || take_number(bytes);
         Some(Self { offset: number()?, within: number()?, length: number()?, member: number()? })

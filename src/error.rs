@@ -20,7 +20,7 @@ pub enum Error {
     /// A file of ours does not fit: another kind, version, hash, seed or parameter, or a broken checksum.
     #[error("{path}: {field} is {got}, but {expected} is needed; {advice}", path = printable_path(path), got = printable(got))]
     Format {
-        /// The file concerned.
+        /// The file or folder concerned.
         path: PathBuf,
         /// Which part of the file does not fit.
         field: &'static str,
@@ -31,7 +31,7 @@ pub enum Error {
         /// The advice to the user.
         advice: &'static str,
     },
-    /// The core refused what it was asked for.
+    /// The core refused what it was asked for, or a [parameter](Error::parameter) has a value without a meaning.
     #[error(transparent)]
     Core(#[from] simflip_core::Error),
     /// A chart or a document of the report could not be made: a fault of the program, not of the input.

@@ -63,10 +63,11 @@ pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 2, name: "pairs of docume
 /// The cluster of each document that is in one, and the document that is kept for it.
 pub const ASSIGNMENTS: Kind = Kind { tag: *b"ASGN", version: 2, name: "clusters of documents" };
 
-/// A note of the files that `simflip apply` wrote for an input file, and the note of its folder, [`NOTE`].
+/// A note of the files that `simflip apply` wrote for an input file or for several together, and the note of its
+/// folder, [`NOTE`].
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, name: "note of what was written" };
 
-/// The outcome of reading an input file, for a run that resumes.
+/// The outcome of reading the inputs of a file of sketches, for a run on disk that resumes.
 pub const READING: Kind = Kind { tag: *b"READ", version: 1, name: "note of what was read" };
 
 /// The mark of a working folder: the job that it is of.
@@ -191,7 +192,7 @@ impl NewBinary {
     /// Begins a file that will be at `path`.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, or the header has more than 2²⁶ bytes.
     pub fn begin(path: &Path, kind: Kind, header: &impl Serialize) -> Result<Self> {
         let io = |source| Error::io(path, source);
         let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
@@ -397,7 +398,11 @@ fn header_of<H: DeserializeOwned>(path: &Path, kind: Kind, header: &[u8]) -> Res
         .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))
 }
 
-/// Reads any file of ours and checks magic, kind, version and checksum; gives its kind, its header and its body.
+/// Reads a file of any of the [`KINDS`] into memory, and checks magic, kind, version and checksum. Gives its kind, its
+/// header and its body.
+///
+/// # Errors
+/// If it cannot be read, is of none of these kinds, or is corrupt.
 pub fn read_any(path: &Path) -> Result<(Kind, serde_json::Value, Vec<u8>)> {
     let (kind, header, body) = read_whole(path)?;
     let header = serde_json::from_slice(&header)
@@ -426,7 +431,7 @@ fn read_whole(path: &Path) -> Result<(Kind, Vec<u8>, Vec<u8>)> {
     Ok((kind, header, body))
 }
 
-/// Reads a file of `kind` as [`read_any`] does: its header and its body.
+/// Reads a file of `kind` as [`read_any`] does: its header and its body. A file of another kind is an error.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
     let (found, header, body) = read_whole(path)?;
     if found != kind {

@@ -32,6 +32,11 @@
 
 #![warn(unnameable_types)]
 
+// Of the hidden modules, `boilerplate` finds lines that many documents share, `frequencies` keeps files of document
+// frequencies, and `document` has names of documents. `format` is the envelope of binary files. `tables` has pairs.csv
+// and clusters.csv, and `report` has report.json and the pages. `staged` runs on disk. `evaluate` compares a result
+// with a truth, and `inspect` checks files of ours. `kernel` calls C functions, `resources` asks the system for time
+// and memory, and `terminal` writes lines.
 mod atomic_write;
 #[doc(hidden)]
 pub mod boilerplate;

@@ -59,7 +59,7 @@ pub struct MarkJob {
 /// The outcome of marking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marked {
-    /// Input files that have marks.
+    /// Input files of the result, each of which has marks now.
     pub files: u64,
     /// Documents in these files.
     pub documents: u64,
