@@ -255,8 +255,8 @@ pub fn is_large(held: u64, memory: u64) -> bool {
     held > memory / 4
 }
 
-/// Bytes of memory that a thread holds while it copies rows of the Parquet or Arrow file `input`: a row group as it is
-/// written, and values as they are read.
+/// Bytes of memory of a thread that copies rows of the Parquet or Arrow file `input`: a row group as it is written, and
+/// values as they are read.
 pub fn copied_by_thread(input: &Input) -> u64 {
     2 * input.stored_bytes().min(corpus::GROUP_BYTES)
 }

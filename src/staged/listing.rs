@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub struct Listed {
     /// Pairs.
     pub pairs: u64,
-    /// Documents in clusters.
+    /// Documents in clusters, reference documents among them.
     pub documents: u64,
 }
 

@@ -228,7 +228,8 @@ impl Eq for SortedRun {}
 /// Records to merge, which ascend, and the path of their file for messages.
 pub type MergeSource = (PathBuf, Box<dyn Read + Send>);
 
-/// The records of several sources, merged: they ascend, and equal ones come once.
+/// The records of several sources, merged: they ascend, and equal ones come once. A single source may be in any order,
+/// and keeps it.
 pub struct Merge {
     heap: BinaryHeap<SortedRun>,
     last: Vec<u8>,

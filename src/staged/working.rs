@@ -1,7 +1,8 @@
 //! The working folder of a run on disk, in which the same command resumes a run that was interrupted.
 //!
-//! It is beside the results: for `result` it is `result.stages`. A mark in it says that it is ours, and of which job; a
-//! lock keeps a second run out. Files of another job in it are removed. Whatever else is in it stays where it is.
+//! It is beside the results: for `result` it is `result.stages`. A mark in it says that it is ours, and of which job
+//! and version of simflip; a lock keeps a second run out. Files of another job or version in it are removed. Whatever
+//! else is in it stays where it is.
 
 use crate::atomic_write::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::display::printable_path;
@@ -62,7 +63,7 @@ pub fn sweep_beside(out: &Path) {
 pub struct Left {
     /// The path of the folder.
     pub path: PathBuf,
-    /// True if it is of the same job, input and version of simflip, so that the run can resume there.
+    /// True if it is of the same job, input and version, so that the run can resume there.
     pub is_of_job: bool,
 }
 
