@@ -132,10 +132,11 @@ fn rounded(share: f64) -> f64 {
     (share * 10_000.0).round() / 10_000.0
 }
 
-/// Looks for the items of benchmarks in documents, and writes which stand where, and the documents without them, into a
-/// new folder.
+/// Looks for the items of benchmarks in documents, and writes into a new folder which stand where, with a report. It
+/// adds the documents without items, unless [`DecontaminateJob::removal`] is nothing.
 ///
-/// The items are held in memory, and the documents read once; twice, if passages are removed.
+/// The items are held in memory, and the documents read once; twice, if passages are removed. Kept ones are copied from
+/// the input.
 ///
 /// # Errors
 /// If an input does not exist, no document or no item could be read, a rule has no meaning, or the results cannot be

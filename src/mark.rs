@@ -89,7 +89,8 @@ struct Marks<'r> {
 ///
 /// # Errors
 /// If the folder is no result, or is of an earlier version whose clusters do not say where a document stands. If an
-/// input file is gone or has changed, or the marks cannot be written. Then there is no folder.
+/// input file is gone or has changed, or for Dolma is not JSONL. If `out` is there already, or the marks cannot be
+/// written. Then there is no new folder.
 pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let report = Report::of_result(&job.result)?;
     OutputFolder::must_be_new("out", &job.out)?;

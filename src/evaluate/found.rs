@@ -128,8 +128,8 @@ impl Found {
     /// `clusters.csv` (columns `id` and `cluster`) of the result folder, each plain or gzip'd (`.gz`).
     ///
     /// # Errors
-    /// If neither is there, if a row is broken, or if an id is not one record's of the corpus: then the
-    /// result is of another corpus.
+    /// If neither is there, if a row is broken, or if clusters name a record twice. If an id is not one record's of the
+    /// corpus: then the result is of another corpus.
     pub fn read(folder: &Path, records: &RecordNames<'_>) -> Result<Self> {
         let (pairs, clusters) = (part(folder, "pairs.csv"), part(folder, "clusters.csv"));
         if pairs.is_none() && clusters.is_none() {

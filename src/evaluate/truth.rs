@@ -212,8 +212,8 @@ impl TruthFile {
     /// Other columns are ignored.
     ///
     /// # Errors
-    /// If the header is another, if a row is broken, if no row names records of the corpus, or if a least score is
-    /// given for a truth without scores.
+    /// If the header is another, if a row is broken or has an id of several records, or if no row names records of the
+    /// corpus. If a least score is given for a truth without scores, or for clusters the scope of labelled pairs.
     pub fn read(path: &Path, records: &RecordNames<'_>, params: &TruthParams) -> Result<Self> {
         if let Some(least) = params.min_score.filter(|least| !least.is_finite()) {
             return Err(Error::parameter("min-score", least, "a number"));
