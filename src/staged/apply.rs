@@ -123,8 +123,9 @@ struct FileNote {
 /// Writes the kept documents of input files, and lists of the removed ones; passes over what is there already.
 ///
 /// # Errors
-/// If the documents are not clustered yet, or an input has no sketches or has changed since. If `out` holds something
-/// else, the memory is too little for one thread, or a file cannot be written. What was finished before stays.
+/// If the documents are not clustered by these rules yet, or an input has no sketches, comes twice, or has changed
+/// since. If `out` holds something else, the memory is too little for one thread, or a file cannot be written. What was
+/// finished before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;

@@ -82,8 +82,8 @@ fn pairs_place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 /// Clusters the documents whose edges are in a folder of sketches, unless that was done.
 ///
 /// # Errors
-/// If a band is not joined yet, a file is corrupt, the memory is too little, or the linkage needs all pairs of
-/// a cluster at once.
+/// If a band is not joined yet, or a file of sketches is corrupt. If the memory is too little, or the grouping does not
+/// go with the sketches. If all pairs are to be listed, and there are more than 2²⁸.
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let (folder, files, memory) = job.open(progress)?;
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?

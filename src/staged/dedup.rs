@@ -58,7 +58,8 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
-/// too little, and what was asked for cannot go on disk.
+/// too little, and what was asked for cannot go on disk. If sketches are to be kept of a run that cannot, or of a
+/// stream.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     // First of all: leftovers in a folder that is read would be reported.
     sweep_beside(&job.out);
@@ -145,7 +146,8 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 /// `job` is the same with another threshold and another `out`, and may write other outputs.
 ///
 /// # Errors
-/// If the threshold is lower, the sketches are not there, or the input has changed since; and as [`dedup_on_disk`].
+/// If pairs were not verified, the threshold is lower, the sketches are not there, or the input has changed since; and
+/// as [`dedup_on_disk`].
 pub fn rethreshold(earlier: &Job, job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let refuse = |expected: String| Err(Error::parameter("result", earlier.out.display(), expected));
     let [from, to] = [earlier, job].map(|job| job.settings.verification.threshold());

@@ -93,8 +93,9 @@ struct EdgesHeader {
 /// bands that are joined already.
 ///
 /// # Errors
-/// If a file of sketches is corrupt, or they are of different settings; if the memory is too little for so many
-/// documents; or if a file cannot be written. What was finished before stays.
+/// If a file of sketches is corrupt, or they are of different settings, or the grouping does not go with them. If the
+/// memory is too little for so many documents, or they are 2³² or more. If all pairs are to be listed and a band has
+/// more than 2²⁸, or a file cannot be written. What was finished before stays.
 pub fn join(job: &ClusterJob, shard: Shard, progress: &dyn Progress) -> Result<Joined> {
     let (folder, files, memory) = job.open(progress)?;
     with_threads(job.threads, || Joining::new(&folder, &job.grouping, &files, memory, progress)?.run(shard))?

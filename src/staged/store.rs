@@ -30,7 +30,8 @@ pub fn held(settings: &Settings) -> u64 {
 /// Checks that a join on disk can work by these settings: it needs nothing of documents but files of sketches.
 ///
 /// # Errors
-/// [`Error::Core`] for settings that need more, such as texts or document frequencies.
+/// [`Error::Core`] for settings without band hashes or keys of SimHashes, or that need features or document
+/// frequencies.
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
     let expected = match (settings.sketches, settings.verification) {
