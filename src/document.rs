@@ -12,7 +12,7 @@ use std::ops::Range;
 /// documents, in file order: a corrupt one has a row, too. Ids are in order of files and then of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocId {
-    /// Position of the file in the sorted list of inputs.
+    /// Position of the file in the sorted list of inputs, in which files of a reference set come last.
     pub shard: u32,
     /// Position of the document among the records of its file that may be documents.
     pub row: u32,

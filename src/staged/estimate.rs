@@ -341,7 +341,7 @@ impl Rooms {
     /// # Errors
     /// The bytes of memory that such records take, if it is more than there is.
     pub fn hear(&self, record: u64) -> Result<(), u64> {
-        // Nearly all of them come to no more than this.
+        // Nearly all records are no longer than one before.
         if record <= self.longest.load(Ordering::Relaxed)
             || self.longest.fetch_max(record, Ordering::Relaxed) >= record
         {

@@ -17,7 +17,7 @@ pub struct Grouping {
     /// The rule that says which document of a cluster is kept.
     #[serde(default, skip_serializing_if = "is_first")]
     pub keep: Keep,
-    /// The number of documents of a cluster that are kept.
+    /// The number of documents of a cluster, or of each source in it, that are kept.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
     /// With [`Keep::InputOrder`], the paths of input files and folders, as [`priority_of`] gives them. Documents of the

@@ -257,7 +257,7 @@ fn sorted(folder: &Folder, keep: &Keep, files: &OfFiles, work: &Path, budget: &B
 
 /// Bytes that ascend as numbers fall; those that are none come last.
 fn put_score(score: Option<f64>, record: &mut Vec<u8>) {
-    // Of zeros there is one.
+    // This makes 0 of -0, as the two are equal.
     let score = score.filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY) + 0.0;
     let bits = score.to_bits();
     let ascending = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };

@@ -186,7 +186,7 @@ impl SketchWorker<'_> {
                 let bits = words.map(|word| u64::from_le_bytes(word.map(i8::cast_unsigned))).collect();
                 TwoSketches { hash, bits, ..TwoSketches::default() }
             }
-            // The settings are of neither.
+            // No layout is made for other sketches.
             _ => return Ok(()),
         };
         let (record, row) = (&mut self.record, row_of(document.id));
@@ -275,7 +275,7 @@ impl<'a> Parts<'a> {
         while let Some(record) = merge.next()? {
             let (row, rest) = record.split_first_chunk::<ROW>().ok_or_else(broken)?;
             let row = u64::from_be_bytes(*row);
-            // Two that have the same row would have none after the other.
+            // Rows ascend, and no two are the same.
             if row < next {
                 return Err(broken());
             }

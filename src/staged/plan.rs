@@ -326,7 +326,7 @@ impl Rates {
         let sketch_seconds = seconds() - begun;
         let keep = sketch_job.settings.verification.usual_keep();
         let grouping = Grouping { keep, ..Grouping::of(Linkage::Star) };
-        // So short a time is often half as long again; the least of several is not.
+        // A time this short often comes out half as long again; the least of several does not.
         let [mut join_seconds, mut estimate_seconds, mut cluster_seconds] = [f64::INFINITY; 3];
         let (mut joined, begun_joins) = (sketches.clone(), seconds());
         for time in 0..JOINS {

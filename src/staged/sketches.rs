@@ -111,7 +111,7 @@ pub struct SketchedInput {
 pub fn stem_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
-    // File systems end at 255 bytes.
+    // Names of files have at most 255 bytes.
     let name: String = name.chars().take(120).map(plain).collect();
     let name = name.split_once('.').map_or(&name[..], |(name, _)| name);
     format!("{name}-{:016x}", text_digest(&path.to_string_lossy()) as u64)

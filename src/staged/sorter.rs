@@ -206,7 +206,7 @@ fn fill(bytes: &mut [u8], source: &mut dyn Read, path: &Path) -> Result<bool> {
 
 impl Ord for SortedRun {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives its greatest.
+        // The heap gives its greatest, and the least record is wanted.
         other.record.cmp(&self.record)
     }
 }
