@@ -92,13 +92,14 @@ fn count(
 /// A proportion of pairs: a precision or a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// numerator / denominator; `None` if the denominator is 0.
+    /// numerator / denominator; `None` if the denominator is 0, or the truth or the result lists too little for it.
     pub value: Option<f64>,
     /// Pairs in both the truth and the result (TP).
     pub numerator: u64,
     /// Pairs of the result, for a precision, or of the truth, for a recall.
     pub denominator: u64,
     /// The interval to quote: [`interval::clustered`] over groups of documents that pairs of truth or result connect.
+    /// `None` with fewer than two groups that have pairs of the denominator.
     pub interval: Option<Interval>,
     /// Wilson's interval as if pairs were independent: too narrow where clusters are large.
     pub interval_if_independent: Option<Interval>,
@@ -110,7 +111,8 @@ pub struct F1 {
     /// 2·TP / (2·TP + FP + FN), the harmonic mean of precision and recall; `None` if there is no pair at all.
     pub value: Option<f64>,
     /// The percentile bootstrap over groups of documents that pairs of truth or result connect. Where every group has
-    /// the same F1 (and the bootstrap no width), it is [`interval::clustered`] on the formula above.
+    /// the same F1 (and the bootstrap no width), it is [`interval::clustered`] on the formula above. `None` with fewer
+    /// than two groups, or without resamples.
     pub interval: Option<Interval>,
 }
 
