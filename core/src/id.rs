@@ -87,8 +87,9 @@ ids! {
     /// A distinct text, numbered in the order of the first documents that have it.
     #[doc(hidden)]
     Text;
-    /// A distinct sketch among those that an index is built over or a join compares, in ascending order of the
-    /// sketches. In an index that grows the order is that in which they were added.
+    /// A distinct sketch among those that an index is built over or a join compares. SimHashes ascend; for a dial with
+    /// keys of its own, by the first key. Signatures are in the order of their hashes. In an index that grows the order
+    /// is that in which they were added.
     Slot;
     /// A document, by its place in keep order: of two near-duplicates the lesser rank is kept. A run in memory ranks
     /// distinct texts.
@@ -191,8 +192,8 @@ impl<K: Id, V, L: IntoIterator<Item = V>> FromIterator<L> for Lists<K, V> {
     }
 }
 
-/// Lists of `V`, one for each `K` from 0, each with one of its values as its leader. A list of one value takes no more
-/// memory than that value.
+/// Lists of `V`, one for each `K` from 0, each with one of its values as its leader: the copies of each text, say, and
+/// the one that is compared. A list of one value takes no more memory than that value.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct LedLists<K, V> {
@@ -258,8 +259,8 @@ impl<K: Id, V: Copy> LedLists<K, V> {
 }
 
 /// The list in which each document stands and its place there, for documents that are put together from several lists:
-/// the parts of a collection, say. Neighbours mostly stand side by side, so runs of them are held: hardly any bytes a
-/// document.
+/// the parts of a collection, or files and the places of records in them. Neighbours mostly stand side by side, so runs
+/// of them are held: hardly any bytes a document.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct Places {
@@ -324,8 +325,8 @@ impl Places {
         self.runs.iter().zip(ends).map(|(run, end)| (run.list, run.at, run.first.number()..end))
     }
 
-    /// The number of documents that stand before place `at` of list `list`. Documents must have been added in ascending
-    /// order of list and place.
+    /// The number of documents that stand before place `at` of list `list`. It is the number of the document that
+    /// stands there, if one does. Documents must have been added in ascending order of list and place.
     pub fn before(&self, list: u32, at: u32) -> usize {
         let Some(run) = self.runs.partition_point(|run| (run.list, run.at) <= (list, at)).checked_sub(1)
         else {

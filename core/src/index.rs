@@ -2,14 +2,14 @@
 //! index that grows and shrinks.
 //!
 //! An index finds documents in one of two ways: by *keys*, the band hashes of both sketches, or by *hashes*, SimHashes
-//! that a dial searches. Documents with the same SimHash share a *slot* there.
+//! that a dial, a few small tables, is probed for. Documents with the same SimHash share a *slot* there.
 //!
 //! The index calls the same documents near as a run over all documents ([`crate::dedup`]): by the same sketches, the
 //! same keys, and the same verification with the same threshold. Asked for each document of a corpus in order, it gives
 //! the pairs between a document and those before it that such a run lists, by keys with [`Settings::all_pairs`]. The
 //! two differ where more than 256 documents share a key, or where very many share a SimHash: the run compares some
 //! pairs. The index looks at the first and the latest documents of such a key ([`lsh::MOST`]), and says how many it
-//! passed over.
+//! passed over. They also differ where not all probes are made.
 //!
 //! ```
 //! use simflip_core::Sketcher;
@@ -289,7 +289,8 @@ impl Index {
         self.stored.get(u64::from(document.number()))
     }
 
-    /// The answer about a document, which is not stored by that.
+    /// The answer about a document, which is not stored by that. A document with fewer features than
+    /// [`Settings::min_features`] has no near ones.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length.
@@ -398,8 +399,8 @@ impl Index {
         Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
-    /// The answer about a document as [`ask`](Self::ask) gives it, but without `same`: a document with the same text is
-    /// among those near.
+    /// The answer about a document as [`ask`](Self::ask) gives it, but without `same`. A document with the same text is
+    /// among those near, unless its features are too few or it was passed over.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -521,9 +522,9 @@ impl Index {
     }
 
     /// Appends some of a table's entries to `entries`, ascending: in the upper half of each is the mixed key, and in
-    /// the lower half the document. They begin at the mixed key `from`, 0 at first, and are at least `most`, or all
-    /// that are left. Gives the mixed key of the next call, or none after the last entry. Between calls documents may
-    /// be added, but not removed.
+    /// the lower half the document. In table 0 the key is 32 bits of the digest's hash. They begin at the mixed key
+    /// `from`, 0 at first. At least `most` are appended, or all that are left. Gives the mixed key of the next call, or
+    /// none after the last entry. Between calls documents may be added, but not removed.
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.generator, table.checked_sub(1)) {
             (_, None) => &self.by_digest,
@@ -575,16 +576,16 @@ impl Index {
     }
 
     /// Builds the dial of an index of hashes anew, as is worth while after many were added. Hashes without documents
-    /// are dropped. Where all probes are made, the stored hashes choose the key bits. Answers stay the same. An index
-    /// of keys does not change.
+    /// are dropped. Where all probes are made, the stored hashes choose the key bits, and answers stay the same. Where
+    /// fewer are made, keys may become longer, which changes some answers. An index of keys does not change.
     pub fn lay_out(&mut self) {
         if let Grown::Hashes(by_hashes) = &mut self.generator {
             by_hashes.forget_empty();
         }
     }
 
-    /// Bytes that the index takes in memory, and bytes of the sketches among them. The room of lists for more documents
-    /// has not been touched, and is not counted.
+    /// Bytes that the index takes in memory, and bytes of the stored documents' sketches among them, without keys. The
+    /// room of lists for more documents has not been touched, and is not counted.
     pub fn bytes(&self) -> (usize, usize) {
         let (generator, sketches) = match &self.generator {
             Grown::Keys(ByKeys { lsh, hashes, bits, words }) => {

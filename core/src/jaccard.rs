@@ -10,7 +10,9 @@
 //! - Between: one odd sketch and half of the MinHash positions, so that sets of similar size always have bits of one
 //!   kind in common.
 //!
-//! Sketching twice and the mix are ours, and so are the bounds.
+//! With [`Forms::Minima`], or an odd number of words, sets of any size have the bits of many elements.
+//!
+//! Sketching twice and the mix are ours, and so are the bounds. Reports print the standard errors.
 
 use crate::hash::fmix64;
 use crate::kernel::Level;

@@ -1,4 +1,5 @@
 //! Features as lists of 32-bit hashes: how many of them two lists share, and a table of the documents that have each.
+//! Documents that a fuller one contains are found and counted by them.
 
 use crate::kernel::prefetch;
 use rayon::prelude::*;

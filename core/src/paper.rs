@@ -8,7 +8,7 @@
 //! 4. [`Psm`] looks the hash up in one table with these bits flipped, in two [readings](FlippedBits) of the paper.
 //! 5. [`Bphs`] is the baseline of Manku, Jain & Das Sarma (2007), and [`Linear`] the definition that both are held
 //!    against. All three are a [`HammingIndex`] over the [`DistinctHashes`] of a corpus.
-//! 6. [`Batch`] answers many queries of either in one pass of the stored hashes.
+//! 6. [`Batch`] answers many queries of [`Psm`] or [`Bphs`] in one pass of the stored hashes.
 //! 7. [`recall`] measures how many flips find a wanted share of the neighbours.
 //!
 //! ```

@@ -10,19 +10,20 @@ pub enum Step {
     Frequencies,
     /// SimHashes are made of counted features: texts.
     SimHash,
-    /// MinHash signatures are made of counted features: texts.
+    /// MinHash signatures, or both sketches, are made of counted features; kept signatures are copied: texts.
     MinHash,
     /// Texts are grouped by sketch: texts.
     Group,
     /// The index is built: distinct sketches.
     Index,
-    /// The number of probes for the recall is measured: texts.
+    /// The number of probes for the recall is measured: distinct sketches.
     Calibrate,
     /// Pairs of sketches are looked for: distinct sketches, or texts where keys are joined.
     Join,
     /// Pairs are counted by score: pairs of sketches.
     Histograms,
-    /// Verification decides: pairs of sketches, or of texts where keys are joined.
+    /// Verification decides about pairs of sketches. Where keys are joined, the join has decided, and near pairs of
+    /// texts assign documents: pairs.
     Verify,
     /// Documents that fuller ones contain are looked for: texts.
     Containment,
@@ -41,7 +42,7 @@ pub enum Step {
 pub trait Progress: Sync {
     /// Notes that a step begins, which works through `items` items.
     fn begin(&self, step: Step, items: u64);
-    /// Notes that `items` more are done.
+    /// Notes that `items` more are done. A step may end before it has noted all, and most steps note none.
     fn advance(&self, items: u64);
     /// Notes that the step is over.
     fn end(&self, step: Step);

@@ -4,6 +4,9 @@
 //! hashes. So all near-duplicates of these texts are known. Two shares follow: of the near pairs, those that the run
 //! could compare; and of the documents with a near-duplicate that is kept before them, those that the run removed.
 //!
+//! Where verification counts features or edits, it decides about the pairs that the bits propose. Where
+//! [containment](crate::containment) decides, only kept texts are sampled, and no pairs are counted.
+//!
 //! Bits estimate a similarity, so that a pair just below the threshold may belong above it, and the other way round.
 //! The interval of documents holds what that changes, besides the error of the sample.
 
@@ -44,11 +47,11 @@ pub struct RecallEstimate {
     pub sampled: u64,
     /// Number of texts that each of them was compared with.
     pub compared: u64,
-    /// Number of sampled texts that are near another.
+    /// Number of sampled texts that are near another. Where containment decides, it is 0, as are `pairs` and `found`.
     pub with_pairs: u64,
     /// Number of near pairs, by verification, of a sampled text and another, sampled or not.
     pub pairs: u64,
-    /// Number of these pairs that share a band hash, or, without band hashes, that the run found.
+    /// Number of these pairs that share a band hash, or, if the run does not join by band hashes, that it found.
     pub found: u64,
     /// The share of found pairs in near pairs, and the interval that holds that of all texts in 95 of 100 samples. None
     /// where there are fewer than [`FEWEST`] pairs.
@@ -508,13 +511,13 @@ pub(crate) fn is_among(found: &[TextPair]) -> impl Fn(&SampledText<'_>, &Sampled
     move |a, b| found.binary_search(&(a.rank.0.min(b.rank.0), a.rank.0.max(b.rank.0))).is_ok()
 }
 
-/// True if two texts share a band hash.
+/// True if two texts have the same hash of a band: then they are in one bucket, and the run could compare them.
 pub fn share_a_key(a: &SampledText<'_>, b: &SampledText<'_>) -> bool {
     a.keys.iter().zip(b.keys).any(|(a, b)| a == b)
 }
 
-/// The number of texts to sample from `all` texts with `bytes` bytes together. Comparing them takes a twentieth of the
-/// time of a run, at a nanosecond a comparison and seven nanoseconds a byte.
+/// The number of texts to sample from `all` texts with `bytes` bytes together, 160 to 4,096. Comparing them takes a
+/// twentieth of the time of a run, at a nanosecond a comparison and seven nanoseconds a byte. A small run takes more.
 pub fn most_sampled(all: u64, bytes: u64) -> usize {
     let most = (bytes / 3).max(FREE_COMPARISONS) / all.max(1);
     usize::try_from(most).unwrap_or(MOST_SAMPLED).clamp(LEAST_SAMPLED, MOST_SAMPLED)

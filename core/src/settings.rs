@@ -78,7 +78,7 @@ pub struct Settings {
     pub linkage: Linkage,
     /// The rule for the document of a cluster that is kept.
     pub keep: Keep,
-    /// The number of documents of a cluster that are kept.
+    /// The number of documents that are kept of a cluster, or of each source in it.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
     /// True if every near pair of documents is listed, and not only enough pairs to connect each cluster.
@@ -128,7 +128,7 @@ pub enum Forms {
     /// By the size of the set: hashes or odd sketches of small sets, one bit of each MinHash position of large ones.
     #[default]
     BySize,
-    /// One bit of each MinHash position, of sets of any size.
+    /// One bit of each MinHash position, of sets of any size, as [`Sketches::OneBit`] has them.
     Minima,
 }
 
@@ -162,7 +162,9 @@ pub enum Generator {
         /// The bits that are flipped.
         flipped_bits: FlippedBits,
     },
-    /// A query for each hash: block-permuted tables, exact (Manku, Jain & Das Sarma 2007).
+    /// Block-permuted tables (Manku, Jain & Das Sarma 2007). Up to 3 bits, documents that share a key of a table are
+    /// compared. At larger distances, or if [all pairs](Settings::all_pairs) are listed, each hash is a query, and
+    /// the search is exact.
     Bphs {
         /// h: the largest distance of a candidate pair.
         distance: u32,
@@ -179,7 +181,8 @@ pub enum Generator {
     },
     /// MinHash signatures that agree in a whole band (Broder 1997; Indyk & Motwani 1998).
     Bands {
-        /// The Jaccard similarity from which on two documents are near.
+        /// The Jaccard similarity that bands are chosen for. Pairs that estimate less are not candidates. With
+        /// [`Verification::Jaccard`] candidates go by its threshold instead, less four standard errors.
         similarity: f64,
         /// The bands of signatures.
         shape: BandShape,
@@ -905,7 +908,7 @@ impl Measure {
         matches!(self, Self::Estimate)
     }
 
-    /// True if the measure looks at features, and not at sketches alone.
+    /// True if the measure looks at features, and not at sketches alone. Edits look at the words beside a sketch.
     pub(crate) fn needs_features(self) -> bool {
         matches!(self, Self::Jaccard | Self::Containment | Self::Cosine)
     }

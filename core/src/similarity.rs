@@ -17,7 +17,7 @@ pub trait ComparedDocument {
     /// [`text_digest`](crate::hash::text_digest) of the text.
     fn digest(&self) -> u128;
 
-    /// The SimHash; none for a document with too few features, or where documents have no SimHash.
+    /// The SimHash with its weights; none for a document with too few features, or where no weights are kept.
     fn hashed(&self) -> Option<&Hashed> {
         None
     }
@@ -84,7 +84,8 @@ impl<P: ComparedDocument> Anchor<P> {
     }
 
     /// The similarity with another document, at most 1. It is 0 for different texts if one document lacks the sketch
-    /// that the measure looks at.
+    /// that the measure looks at. An empty set of features has containment 1 with any set, and Jaccard similarity 1
+    /// with another empty one.
     pub fn with(&self, other: &impl ComparedDocument) -> f32 {
         if self.document.digest() == other.digest() {
             return 1.0;

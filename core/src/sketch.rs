@@ -272,7 +272,7 @@ impl Sketcher {
         Self { counts, maker, frequencies }
     }
 
-    /// Sketches a text.
+    /// Sketches a text, however few features it has. [`Settings::min_features`] is left to what compares sketches.
     pub fn sketch(&mut self, text: &str) -> Sketch {
         self.sketch_part(text, text)
     }

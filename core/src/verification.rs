@@ -58,7 +58,8 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The 64 bits of a text's SimHash, with or without weights behind it; none if it has none.
+    /// The 64 bits of a text's SimHash, with or without weights behind it, or its [`TwoSketches::hash`]; none if it has
+    /// neither.
     pub fn hash(&self, text: Text) -> Option<u64> {
         match self.hashed(text) {
             Some(hashed) => Some(hashed.hash),
@@ -102,7 +103,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// The inverse document frequency of each term of each part of a collection, by part and term.
+/// The inverse document frequency of each term of each part of a collection, by part and term. A term is the number of
+/// a feature in a part, which has counted its features by itself. A part that keeps none has an empty list.
 pub(crate) fn idf_by_part(
     collection: &Collection,
     weighting: Weighting,

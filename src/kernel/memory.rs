@@ -1,6 +1,7 @@
 //! Memory that the program freed and that the allocator keeps.
 
 /// Gives freed memory back to the operating system, if the allocator is glibc's; others keep it for later allocations.
+/// Runs call it before a part for which memory counts, so that what earlier parts freed does not add to it.
 /// Pieces of 1 MiB or more that are allocated after the call go back as soon as they are freed. Without that, glibc
 /// puts large pieces among the small ones once it has seen large ones go, and they leave gaps there.
 pub fn give_back() {

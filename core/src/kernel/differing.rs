@@ -37,7 +37,8 @@ impl Level {
     }
 }
 
-/// The first 512 bits of a row: most rows that are not near another already differ too much in them.
+/// The first 512 bits of a row, or of its second half, with zeros behind a shorter one. Most rows that are not near
+/// another already differ too much in them.
 pub type Head = [u64; 8];
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.

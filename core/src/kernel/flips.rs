@@ -95,7 +95,8 @@ impl Level {
         }
     }
 
-    /// Counts the flips that are less than `flip`, of all flips of one or two bits of one of the `keys`.
+    /// Counts the flips that are less than `flip`, of all flips of one or two bits of one of the `keys`. The
+    /// number of the probe that makes this flip follows from it.
     pub(crate) fn lesser_flips(self, margins: &Margins, keys: &[u64], flip: KeyFlip) -> u32 {
         let costs = Costs::new(margins);
         let mut lesser = 0;

@@ -10,7 +10,7 @@ pub const BLOCK: usize = 64;
 /// Bytes of text that are read for a block: a character of three bytes that begins in it may end behind it.
 pub const WINDOW: usize = BLOCK + 2;
 
-/// The entries of a table, by code point: those of the first two planes of Unicode.
+/// The number of entries of a table, one for each code point of the first two planes of Unicode.
 pub const TABLE: usize = 1 << 17;
 
 /// The layout of an entry: `CLASS` and `ORDER` are shifts, `SPECIAL`, `FIRST`, `SECOND` and `FORM` are masks.
@@ -75,7 +75,7 @@ pub struct Characters {
     pub units: u64,
     /// The first byte of each character in `units`.
     pub unit_starts: u64,
-    /// True if there is a character of three bytes or more.
+    /// True if there is a character of three bytes or more. Without one there are no `units`.
     pub wide: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Picks the lowest-margin bits of a hash, and splits a hash into keys and rests: the work of a query of the dial index
-//! before it reads memory. The sign of a weighted sum W is a bit of a hash, and |W| is the margin of the bit.
+//! before it reads memory. The sign of a weighted sum W is a bit of a hash, and |W| is the margin of the bit. A key is
+//! some bits of a hash, and its rest the others.
 //!
 //! A margin is held in a byte, so the margins of a hash are one vector register. A comparison gives a mask of all bits
 //! whose margins are below a bound. A binary search for the bound finds the lowest k, or a search
@@ -80,6 +81,7 @@ impl Level {
     }
 
     /// The number of bits in `among` that come before `bit` in the order of [`lowest_margin`](Self::lowest_margin).
+    /// The number of the probe that flips this bit follows from it.
     pub(crate) fn rank(self, margins: &Margins, among: u64, bit: u32) -> u32 {
         let bound = margins.0[bit as usize % BITS];
         let weaker = below(margins, bound);
@@ -101,7 +103,7 @@ impl Level {
     }
 
     /// Writes to each `keys[i]` the bits of `values[i]` that [`extract`](Self::extract) gives for `mask`, which has at
-    /// most 16 bits.
+    /// most 16 bits. A join puts hashes into parts by these keys.
     ///
     /// # Panics
     /// For a mask of more bits, or lists of different lengths.
@@ -122,8 +124,8 @@ impl Level {
         }
     }
 
-    /// The low bits of `value` moved to the places that are set in `mask`: the reverse of
-    /// [`extract`](Self::extract).
+    /// The low bits of `value` moved to the places that are set in `mask`: the reverse of [`extract`](Self::extract).
+    /// So a hash is put together again from key and rest.
     #[inline]
     pub fn deposit(self, value: u64, mask: u64) -> u64 {
         match self.isa() {

@@ -91,7 +91,8 @@ impl Level {
         }
     }
 
-    /// The least `a·x + b mod 2³²` over all features, where `x` is the low half of one; `u32::MAX` without features.
+    /// The least `a·x + b mod 2³²` over all features, where `x` is the low half of one; `u32::MAX` without features. A
+    /// block of functions takes longer than a few of these.
     pub fn minimum32(self, a: u32, b: u32, features: &[u64]) -> u32 {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.

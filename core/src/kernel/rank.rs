@@ -1,4 +1,5 @@
-//! Ranks a few dozen numbers by counting, which vector units do faster than any sort.
+//! Ranks a few dozen numbers by counting, which vector units do faster than any sort. The bits of a hash are ordered so
+//! by volatility, with the bits of the floating-point |W| as keys.
 
 use super::cpu::{Isa, Level};
 

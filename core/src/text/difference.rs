@@ -1,4 +1,4 @@
-//! The kind of the difference of two texts whose words are the same or differ in accents alone.
+//! The kind of the difference of two texts whose words are the same or differ in accents alone, for `simflip explain`.
 
 use super::Tokenizer;
 use super::fold::Classes;
@@ -10,7 +10,8 @@ use serde::Serialize;
 pub enum Difference {
     /// Characters that a reader does not see: soft hyphens, joiners, direction marks, variation selectors.
     InvisibleCharacters,
-    /// Case, punctuation, white space, optional marks or the form of characters: the words are the same.
+    /// Case, punctuation, white space, the form of characters, or marks that readers do without, such as Arabic vowel
+    /// signs: the folded words are the same.
     Form,
     /// Accents: the words are the same without them.
     Accents,
