@@ -258,9 +258,9 @@ impl<K: Id, V: Copy> LedLists<K, V> {
     }
 }
 
-/// The list in which each document stands and its place there, for documents that are put together from several lists:
-/// the parts of a collection, or files and the places of records in them. Neighbours mostly stand side by side, so runs
-/// of them are held: hardly any bytes a document.
+/// The list in which each document stands and its place there, for documents that are put together from several lists.
+/// A list is a part of a collection, or a file and its records. Neighbours mostly stand side by side, so runs of them
+/// are held: hardly any bytes a document.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct Places {

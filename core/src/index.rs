@@ -2,7 +2,8 @@
 //! index that grows and shrinks.
 //!
 //! An index finds documents in one of two ways: by *keys*, the band hashes of both sketches, or by *hashes*, SimHashes
-//! that a dial, a few small tables, is probed for. Documents with the same SimHash share a *slot* there.
+//! that a dial searches. A dial is a few small tables that are probed. Documents with the same SimHash share a *slot*
+//! there.
 //!
 //! The index calls the same documents near as a run over all documents ([`crate::dedup`]): by the same sketches, the
 //! same keys, and the same verification with the same threshold. Asked for each document of a corpus in order, it gives

@@ -220,8 +220,8 @@ impl BitSketcher {
 }
 
 /// The Jaccard similarity of two sets as their bits estimate it, no more than their sizes allow. It is 0 for bits of
-/// different lengths, and for bits of forms that cannot be compared: then one set is at least thrice as large as the
-/// other.
+/// different lengths or none. It is 0 for forms that cannot be compared, too: then one set is at least thrice as large
+/// as the other.
 pub fn estimate(a: SetBits<'_>, b: SetBits<'_>) -> f32 {
     let words = a.words.len();
     if words == 0 || words != b.words.len() {

@@ -81,7 +81,7 @@ pub struct Settings {
     /// The number of documents that are kept of a cluster, or of each source in it.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
-    /// True if every near pair of documents is listed, and not only enough pairs to connect each cluster.
+    /// True if every near pair of documents is looked for and listed, not only enough pairs to connect each cluster.
     pub all_pairs: bool,
     /// The seed of all that is random: samples, and MinHash's functions.
     pub seed: u64,
@@ -188,7 +188,8 @@ pub enum Generator {
         shape: BandShape,
     },
     /// Documents that share a key ([`Sketches::Both`], [`Sketches::OneBit`]), the hash of a band of MinHash values.
-    /// Keys are made of other MinHash positions than bits.
+    /// Keys are made of other MinHash positions than bits. A document is mostly compared with the
+    /// [leaders](crate::buckets) among them alone.
     Keys,
 }
 
@@ -266,7 +267,8 @@ pub enum Measure {
     Containment,
     /// Cosine of the features' weights, counted.
     Cosine,
-    /// Share of characters that stay when one text is edited to be the other, or of words, wherever they stand.
+    /// The greater of two shares ([`edits`](crate::edits)): of the bytes that stay when one text is edited to be the
+    /// other, and of the words that both have, wherever they stand.
     Edits,
 }
 

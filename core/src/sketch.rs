@@ -157,7 +157,7 @@ pub struct Hashed {
     /// The 64 bits.
     pub hash: u64,
     /// The weights behind them, rounded to a byte each. A weight is the sum of the weights of features whose hash has
-    /// the bit, less the sum of the others. A bit of a weight near 0 is uncertain.
+    /// the bit, less the sum of the others, over the L2 norm of all. A bit of a weight near 0 is uncertain.
     pub weights: QuantisedWeights,
 }
 

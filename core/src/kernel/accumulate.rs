@@ -1,5 +1,5 @@
 //! SimHash's inner loop: for each of the 64 bits, the sum of the weights of the features whose hash has that
-//! bit, or the number of these features where all weigh the same.
+//! bit. Where all weigh the same, these features are counted.
 
 use super::cpu::{Isa, Level};
 
