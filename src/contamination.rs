@@ -6,7 +6,7 @@ use crate::corpus::{
     self, Compression, DiscoverOptions, Document, Input, JsonlFields, KeptFiles, Place, ReadOptions,
     discover_all, pack,
 };
-use crate::display::printable_path;
+use crate::display::{counted, printable_path};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -187,6 +187,7 @@ fn in_pool(
     let read = progress.during("read items", stored(&item_files), "bytes", |advance| {
         corpus::read(&item_files, &read_options(&item_fields), Vec::new, add, advance)
     });
+    check_stores(&item_files)?;
     report_corruption(&read.files);
     let mut items: Vec<(DocumentNames, String)> = read.workers.into_iter().flatten().collect();
     items.sort_unstable();
@@ -314,7 +315,7 @@ fn in_pool(
     if job.removal == Removal::Passages && !spans.is_empty() {
         let path = folder.path().join("cut.jsonl.gz");
         progress.during("cut passages", stored(&inputs), "bytes", |advance| {
-            cut(&inputs, &read_options, &spans, &path, advance)
+            cut(&inputs, &read_options, (&documents, &spans), &path, advance)
         })?;
     }
     let items = FoundItems { names: &names, items: &items, counts: &of_items };
@@ -410,11 +411,15 @@ impl FoundItems<'_> {
     }
 }
 
-/// Writes documents without some passages, as lines of JSON.
+/// Writes documents without some passages, as lines of JSON. `documents` has the digest of each text, in ascending order
+/// of documents, and `spans` the passages as ranges of its bytes.
+///
+/// # Errors
+/// If a document with passages is not there any more, or has another text.
 fn cut(
     inputs: &[Input],
     options: &ReadOptions,
-    spans: &BTreeMap<DocId, Vec<Range<usize>>>,
+    (documents, spans): (&[(DocId, Place, u128)], &BTreeMap<DocId, Vec<Range<usize>>>),
     path: &Path,
     advance: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
@@ -426,11 +431,15 @@ fn cut(
     }
     let each = |lines: &mut Vec<(DocId, Vec<u8>)>, document: Document<'_>| {
         let Some(spans) = spans.get(&document.id) else { return };
+        let at = documents.binary_search_by_key(&document.id, |(id, ..)| *id);
+        if at.is_ok_and(|at| documents[at].2 != text_digest(document.text)) {
+            return;
+        }
         let mut spans = spans.clone();
         spans.sort_unstable_by_key(|span| (span.start, span.end));
         let (mut text, mut from) = (String::new(), 0);
         for span in spans {
-            // A file that has changed since has other text; passages may overlap.
+            // Passages may overlap.
             text += document.text.get(from..span.start.max(from)).unwrap_or_default();
             from = from.max(span.end);
         }
@@ -440,6 +449,13 @@ fn cut(
     };
     let read = corpus::read(inputs, options, Vec::new, each, advance);
     let mut lines: Vec<(DocId, Vec<u8>)> = read.workers.into_iter().flatten().collect();
+    check_stores(inputs)?;
+    if lines.len() != spans.len() {
+        let changed = spans.len() - lines.len();
+        let expected = "files that stay as they are while they are read twice";
+        let got = format!("{} that changed meanwhile", counted(changed as u64, "document", "documents"));
+        return Err(Error::parameter("input", got, expected));
+    }
     lines.sort_unstable_by_key(|(id, _)| *id);
     let io = |error| Error::io(path, error);
     let mut file = File::create(path).map_err(io)?;
@@ -448,4 +464,27 @@ fn cut(
         file.write_all(&pack(&bytes, Compression::Gzip)?).map_err(io)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::{DiscoverOptions, discover};
+
+    #[test]
+    fn documents_that_changed_between_two_readings_are_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, "{\"text\":\"one passage here\"}\n").unwrap();
+        let inputs = discover(&[path], &DiscoverOptions::default()).unwrap();
+        let (id, out) = (DocId::new(0, 0), folder.path().join("cut.jsonl.gz"));
+        let spans = BTreeMap::from([(id, vec![4..12])]);
+        let cut = |text: &str| {
+            let documents = [(id, Place::default(), text_digest(text))];
+            cut(&inputs, &ReadOptions::default(), (&documents, &spans), &out, &|_| ())
+        };
+        assert!(cut("one passage here").is_ok());
+        let error = cut("it had another text").unwrap_err().to_string();
+        assert!(error.contains("1 document that changed meanwhile"), "{error}");
+    }
 }

@@ -699,6 +699,7 @@ fn options_that_would_change_nothing_are_refused() {
     refused("evaluate --judged j --min-score 0.9", ["--min-score", "--judged"]);
     refused("evaluate --judged j --resamples 9", ["--resamples", "--judged"]);
     refused("evaluate --judged j --id-field key", ["--id-field", "--judged"]);
+    refused("explain a b --boilerplate f", ["--boilerplate ", "without INPUT"]);
     // The budget is one method's, the recall another's.
     let both = ["compare", "none.wet", "--out", "o", "--budget", "9", "--recall", "0.9"];
     simflip().args(both).assert().code(2).stderr(predicate::str::contains("none.wet"));

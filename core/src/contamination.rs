@@ -141,19 +141,23 @@ impl Items {
     /// [`Error::Parameter`] for rules that have no meaning, and for 2³² n-grams or more.
     pub fn new<T: AsRef<str> + Sync>(texts: &[T], rules: Rules) -> Result<Self> {
         rules.check()?;
-        let of = |extractor: &mut FeatureExtractor, text: &T| {
-            let (mut hashes, mut ngrams) = (Vec::new(), 0);
-            extractor.extract(text.as_ref(), |feature| {
+        let of = |[of_ngrams, of_words]: &mut [FeatureExtractor; 2], text: &T| {
+            let (mut hashes, mut ngrams, mut words) = (Vec::new(), 0, 0);
+            of_ngrams.extract(text.as_ref(), |feature| {
                 ngrams += 1;
                 hashes.push(feature_hash(feature));
             });
             hashes.sort_unstable();
             hashes.dedup();
-            let words = if ngrams == 0 { 0 } else { ngrams + rules.ngram - 1 };
+            match ngrams {
+                // A text of fewer words than an n-gram makes one n-gram as well.
+                0 | 1 => of_words.extract(text.as_ref(), |_| words += 1),
+                _ => words = ngrams + rules.ngram - 1,
+            }
             (hashes, words)
         };
         let lists: Vec<(Vec<u32>, usize)> =
-            texts.par_iter().map_init(|| extractor(rules.ngram), of).collect();
+            texts.par_iter().map_init(|| [rules.ngram, 1].map(extractor), of).collect();
         let is_asked = |words: usize| words >= rules.min_words;
         let mut having: HashMap<u32, u32> = HashMap::new();
         for hash in lists.iter().filter(|(_, words)| is_asked(*words)).flat_map(|(hashes, _)| hashes) {
@@ -428,6 +432,13 @@ mod tests {
             items.share(&found, texts.len() as u64).map(|share| (found.item, share, found.bytes))
         };
         all.into_iter().map(|found| found.into_iter().filter_map(share).collect()).collect()
+    }
+
+    #[test]
+    fn an_item_has_the_words_that_it_has() {
+        let items =
+            Items::new(&["", "yes", "yes or", "yes or no", "yes or no yes"], Rules::default()).unwrap();
+        assert_eq!((0..5).map(|item| items.words(item)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -864,6 +864,8 @@ impl ByHashes {
 
     /// Lays the index out anew without the hashes of which no document is left.
     fn forget_empty(&mut self) {
+        // Keys may be longer then, and more probes needed. The next document that is stored has them measured.
+        (self.measured, self.measured_at) = (None, 0);
         let documents = self.documents.without_empty();
         let hash = |slot| Some(self.hashed[documents.first(slot)? as usize].as_ref()?.hash);
         let hashes = (0..documents.len()).filter_map(hash).collect();

@@ -193,7 +193,11 @@ fn candidates(
     let psm = (0..).zip(distances).map(|(bit, &distance)| (usual(distance), 1u8 << bit));
     let widest = distances.last().map(|&distance| (Generator::Bphs { distance, tables: None }, EXACT));
     for (generator, finder) in psm.chain(widest) {
-        let settings = base.clone().with(|settings| settings.generator = generator);
+        let settings = base.clone().with(|settings| {
+            settings.generator = generator;
+            // Documents that share a key are compared with few others of it otherwise.
+            settings.all_pairs = true;
+        });
         let context = Context::default();
         let clock = Clock::start();
         let search = prepared.find(&settings, &context)?;

@@ -249,6 +249,11 @@ pub(crate) struct BoilerplateArgs {
 }
 
 impl BoilerplateArgs {
+    /// Each option by its name, and true if it was given.
+    pub(super) fn given(&self) -> [(&'static str, bool); 2] {
+        [("boilerplate-by", self.boilerplate_by.is_some()), ("boilerplate", self.boilerplate.is_some())]
+    }
+
     /// The source of the boilerplate that is left out of documents: a file, or a count over groups of documents.
     /// [`Ignored::None`] if neither option was given.
     pub(super) fn ignored(&self) -> Ignored {

@@ -63,7 +63,7 @@ impl ExplainArgs {
             let given =
                 [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
             let why = "what is boilerplate, the documents of a host tell. Leave it out, or name the corpus that the documents are of";
-            refuse(&[("boilerplate-by", self.boilerplate.ignored() != Ignored::None)], "without INPUT", why)?;
+            refuse(&self.boilerplate.given(), "without INPUT", why)?;
             let why = "two files alone are not searched. Leave it out, or name the corpus that the documents are of";
             refuse(&given, "without INPUT", why)?;
         }

@@ -221,7 +221,6 @@ impl GroupMethods<'_> {
             kept: (read.len() - outcome.removed()) as u64,
             wall_seconds: done.iter().map(|stage| stage.wall_seconds).sum(),
             cpu_seconds: done.iter().map(|stage| stage.cpu_seconds).sum(),
-            peak_memory_bytes: None,
             cost: messages::cost(searched),
             recall: messages::recall(searched),
             exact: None,

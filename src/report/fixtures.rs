@@ -388,7 +388,6 @@ pub fn compare() -> CompareReport {
         kept: report.outcome.kept,
         wall_seconds,
         cpu_seconds: wall_seconds * 1.9,
-        peak_memory_bytes: Some(index_bytes * 3),
         cost: SearchCost { index_bytes, ..report.search_cost },
         recall,
         exact: Some(ExactRecall {

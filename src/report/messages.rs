@@ -267,6 +267,8 @@ pub fn histograms(searched: &Searched) -> Vec<Histogram> {
         Ran::Bands { .. } => ("band", "matching positions"),
         Ran::HashBands { .. } => ("band", "64 − distance"),
         Ran::Keys { .. } => ("band", PERCENT),
+        // Documents that share a key were compared by their sketches, and not hashes by their distance.
+        Ran::Bphs { .. } if searched.scores.iter().all(|scores| scores.table.is_none()) => ("table", PERCENT),
         _ => ("table", "64 − distance"),
     };
     let of = |Scores { table, counts, .. }: &Scores| {

@@ -824,8 +824,6 @@ pub struct MethodResult {
     pub wall_seconds: f64,
     /// Seconds of processor time of those steps.
     pub cpu_seconds: f64,
-    /// Peak memory of those steps; none if it was not measured, as in this version.
-    pub peak_memory_bytes: Option<u64>,
     /// The counted work, and the size of the index.
     pub cost: SearchCost,
     /// The recall that its search by probes measured; none as for [`Report::recall`].

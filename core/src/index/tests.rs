@@ -487,3 +487,21 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
         all_settings().into_iter().filter(|settings| matches!(settings.generator, Generator::Dial { .. }));
     assert!(hashes.map(|settings| Index::of(&settings).unwrap().tables()).eq([0; 3]));
 }
+
+#[test]
+fn probes_are_measured_anew_once_most_documents_are_gone() {
+    let settings = IndexSettings::simhash(3, Recall::AtLeast(0.95));
+    let (mut index, mut sketcher) = (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+    let mut rng = SplitMix64::new(5);
+    let mut text = || (0..12).map(|_| format!("w{} ", rng.below(1 << 20))).collect::<String>();
+    let documents: Vec<Document> =
+        (0..4_500).map(|_| index.add(&sketcher.sketch(&text())).unwrap()).collect();
+    assert!(index.measured().is_some());
+    // What is left has an index of its own, for which nothing was measured: all probes are made.
+    index.remove(&documents[1_000..]);
+    assert!(index.measured().is_none());
+    (0..4_000).for_each(|_| {
+        index.add(&sketcher.sketch(&text())).unwrap();
+    });
+    assert!(index.measured().is_some());
+}

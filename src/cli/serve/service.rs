@@ -519,7 +519,8 @@ impl Collection {
                     }
                 }
                 (unsynced, given) = seen.commit_and_send()?;
-                self.counts.added.fetch_add(asked.iter().flatten().count() as u64, Relaxed);
+                let again = replies.iter().flatten().filter(|reply| reply.again).count();
+                self.counts.added.fetch_add((asked.iter().flatten().count() - again) as u64, Relaxed);
             }
             Action::Remove => {
                 let names: HashSet<&str> =

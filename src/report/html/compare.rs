@@ -59,7 +59,6 @@ fn method(result: &MethodResult) -> Value {
         kept => result.kept,
         wall => result.wall_seconds,
         cpu => result.cpu_seconds,
-        peak => result.peak_memory_bytes,
         cost => data(&result.cost),
         recall => data(&result.recall),
         exact => data(&result.exact),
