@@ -6,7 +6,7 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, print_json, print_text};
 use simflip::corpus::expand_patterns;
-use simflip::pipeline::{Ignored, Job, explain};
+use simflip::pipeline::{Job, explain};
 use simflip::report::explanation::Methods;
 use std::path::PathBuf;
 
