@@ -143,6 +143,7 @@ fn rounded(share: f64) -> f64 {
 /// written; then there is no folder.
 pub fn decontaminate(job: &DecontaminateJob, progress: &dyn Progress) -> Result<DecontaminationReport> {
     job.rules.check()?;
+    OutputFolder::must_be_new("out", &job.out)?;
     let folder = OutputFolder::begin(&job.out, false)?;
     let report = with_threads(job.threads, || in_pool(job, &folder, progress))??;
     folder.finish()?;
@@ -169,7 +170,18 @@ fn in_pool(
     let fields = &job.options.fields;
     let item_text = job.item_field.clone().unwrap_or_else(|| fields.text.clone());
     let item_fields = JsonlFields { text: item_text, ..fields.clone() };
-    let (item_files, inputs) = (discovered(&job.against, &item_fields)?, discovered(&job.inputs, fields)?);
+    let of_items = |error| match error {
+        Error::Core(simflip_core::Error::Parameter { parameter: "text-field", got, expected }) => {
+            Error::parameter(
+                "item-field",
+                got,
+                expected.replace("the texts of documents", "the texts of items"),
+            )
+        }
+        other => other,
+    };
+    let item_files = discovered(&job.against, &item_fields).map_err(of_items)?;
+    let inputs = discovered(&job.inputs, fields)?;
     let stored = |inputs: &[Input]| inputs.iter().map(Input::stored_bytes).sum::<u64>().max(1);
     let mut corrupt = 0;
     let mut report_corruption = |files: &[corpus::FileReading]| {
@@ -313,7 +325,7 @@ fn in_pool(
         first_messages(&written.lost).for_each(|line| progress.note(&line));
     }
     if job.removal == Removal::Passages && !spans.is_empty() {
-        let path = folder.path().join("cut.jsonl.gz");
+        let path = folder.path().join(corpus::CUT);
         progress.during("cut passages", stored(&inputs), "bytes", |advance| {
             cut(&inputs, &read_options, (&documents, &spans), &path, advance)
         })?;

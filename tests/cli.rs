@@ -557,6 +557,7 @@ fn closed_output_changes_neither_the_result_nor_the_exit_code() {
         run("dedup --help", 0);
         run("hash documents.jsonl", 0);
         run(&format!("seen --index {number}.seen --import nothing"), 2);
+        command(&format!("seen --index {number}.seen documents.jsonl")).output().unwrap();
         run(&format!("seen --index {number}.seen --remove nothing"), 0);
         // One that takes seconds: once.
         if out && error {
@@ -855,6 +856,11 @@ fn a_comparison_is_the_same_in_another_order_of_methods() {
             .assert()
             .success();
         let report = report(&out);
+        // Each lists all pairs that it finds, not those alone by which documents are removed.
+        let methods = report["methods"].as_array().unwrap().iter();
+        let exact: Vec<[u64; 2]> =
+            methods.map(|it| ["found", "pairs"].map(|of| it["exact"][of].as_u64().unwrap())).collect();
+        assert!(exact.iter().all(|[found, pairs]| 10 * found > 9 * pairs), "{exact:?}");
         let of = |method: &Value| {
             (method["label"].as_str().unwrap().to_owned(), method["pairs"].as_u64().unwrap())
         };
@@ -1553,8 +1559,15 @@ fn items_of_benchmarks_are_found_and_taken_out() {
         let text = line["text"].as_str().unwrap();
         assert!(!text.contains(&item(3)) && text.contains(words(200 + seed, 200).trim_end()), "{text}");
     }
+    // All documents are read from there, those that were cut among them.
+    place.run("dedup cut --out after").assert().code(0).stdout(predicate::str::contains("all 3 documents"));
     run("--out tables --remove nothing");
     assert!(!place.at("tables/kept.jsonl").exists());
+    let reported = place.reported("decontaminate documents.jsonl --against items.jsonl --out tables", 2);
+    assert!(!reported.contains("--force"), "{reported}");
+    fs::write(place.at("questions.jsonl"), "{\"question\":\"what is asked\"}\n").unwrap();
+    let reported = place.reported("decontaminate documents.jsonl --against questions.jsonl --out none", 2);
+    assert!(reported.contains("--item-field"), "{reported}");
     let reported = place.reported("decontaminate documents.jsonl --against none.jsonl --out none", 2);
     assert!(reported.contains("none.jsonl"), "{reported}");
     let reported =

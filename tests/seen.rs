@@ -780,6 +780,11 @@ fn what_is_removed_leaves_no_trace() {
     put("c.jsonl", line("again", &text(7, 0)));
     reported(top.path(), "seen --index i c.jsonl --seen-at 2026-05-30", 0);
     let (_, err) = reported(top.path(), "seen --index i --expire 30d --seen-at 2026-06-02", 0);
+    let (_, err_of_none) = reported(top.path(), "seen --index none --expire 30d", 2);
+    assert!(
+        err_of_none.contains("there is no such index") && !top.path().join("none").exists(),
+        "{err_of_none}"
+    );
     assert!(err.contains("29 pages were removed"), "{err}");
     let left = words(&reported(top.path(), "seen --index i --json --read-only a.jsonl", 0).0);
     assert_eq!(left.iter().filter(|(_, word)| word == "same").count(), 1);

@@ -360,6 +360,9 @@ fn collections_are_indexes_of_their_own() {
     for wrong in ["News", "..", ".x", "check", "a%2Fb", "a%2F..%2Fb", &"n".repeat(65)] {
         assert_eq!(put(wrong), 400, "{wrong}");
     }
+    // A collection has the settings of the service, and no others.
+    let (status, error) = server.send("/v1/other", "put", "", r#"{"similarity":0.7}"#);
+    assert!(status == 400 && error.contains("expected no body"), "{error}");
     assert_eq!(ask("news", "check-and-add", &page("a", 1, 0)).1["answer"], "new");
     assert_eq!(ask("news", "check", &page("b", 1, 1)).1["answer"], "near");
     assert_eq!(ask("shops.2026", "check", &page("b", 1, 1)).1["answer"], "new");

@@ -168,6 +168,8 @@ def dedup(
         if isinstance(data, _os.PathLike):
             raise ValueError(f"{_os.fspath(data)}: files need out, the folder to create for the results")
         data = _collected(data)
+        if isinstance(data, (list, tuple)) and data and all(isinstance(it, str) and _os.path.isfile(it) for it in data):
+            raise ValueError(f"{data[0]}: these are files, which need out, the folder to create for the results")
         # What the texts are taken from here has no column of URLs any more.
         is_taken = isinstance(data, _Mapping) or _is_list_of_rows(data) or type(data).__module__.startswith("datasets")
         if _comes_in_parts(data):

@@ -109,6 +109,9 @@ def _is_nested(reader, column):
 
 def collected(data):
     """The data; of a lazy frame of polars and of a relation of DuckDB, its rows."""
+    # A column of a dataset.
+    if is_of(data, "datasets") and not hasattr(data, "column_names"):
+        return data[:] if hasattr(data, "__len__") else iter(data)
     # Without pyarrow a relation still gives the texts of one column.
     if hasattr(data, "to_arrow_table") and find_spec("pyarrow"):
         return data.to_arrow_table()

@@ -226,6 +226,8 @@ def test_what_is_refused_has_the_command_line_s_words(tmp_path):
         simflip.dedup(HOURS)
     with pytest.raises(ValueError, match="files need out"):
         simflip.dedup(documents)
+    with pytest.raises(ValueError, match="these are files, which need out"):
+        simflip.dedup([str(documents), str(documents)])
     assert not out.exists()
 
 

@@ -171,6 +171,9 @@ def test_splits_of_hugging_face_are_one_after_the_other():
     shortest = {"url": "url", "keep": "shortest-url"}
     assert simflip.dedup(splits, **shortest).kept.tolist() == simflip.dedup(rows, **shortest).kept.tolist() == [0, 6, 7]
     assert simflip.dedup(dataset, against=splits).kept.tolist() == []
+    column = simflip.dedup(dataset["text"], against=splits["train"]["text"])
+    assert column.kept.tolist() == simflip.dedup(dataset, against=splits["train"]).kept.tolist()
+    assert column.apply(dataset["text"]) == column.apply(dataset)["text"][:]
     with pytest.raises(ValueError, match="the 8 rows that were deduplicated, not 2"):
         result.apply(datasets.DatasetDict({"train": splits["train"]}))
     streams = datasets.IterableDatasetDict({"train": dataset.to_iterable_dataset()})

@@ -9,7 +9,7 @@ use simflip::corpus::{
     self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
     document_of_line, objects_of_line,
 };
-use simflip::display::{counted, printable};
+use simflip::display::{counted, printable, printable_path};
 use simflip::document::DocId;
 use simflip::format;
 use simflip::report::messages;
@@ -161,10 +161,13 @@ impl SeenArgs {
             }
             found = Some(all);
         }
-        let exports_alone = self.inputs.is_empty()
-            && self.import.is_empty()
-            && self.remove.is_empty()
-            && self.expire.is_none();
+        let stores = !self.inputs.is_empty() || !self.import.is_empty();
+        anyhow::ensure!(
+            stores || self.index.index.exists(),
+            "{}: there is no such index, and nothing to store in a new one",
+            printable_path(&self.index.index)
+        );
+        let exports_alone = !stores && self.remove.is_empty() && self.expire.is_none();
         let mut opened = self.index.open(self.read_only || exports_alone)?;
         self.remove_some(&mut opened)?;
         self.import_some(&mut opened)?;

@@ -144,9 +144,10 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     }
 }
 
-/// True for the name of a file of kept documents of a whole run: `kept.NAME`, or `kept` with numbers behind it.
+/// True for the name of a file of kept documents of a whole run: `kept.NAME`, or `kept` with numbers behind it. So is the
+/// file of documents without passages that [`decontaminate`](crate::contamination::decontaminate) writes.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    let Some(rest) = stem(name).and_then(|stem| stem.strip_prefix("kept")) else { return false };
+    let Some(rest) = stem(name).and_then(|stem| stem.strip_prefix("kept")) else { return name == CUT };
     // Tables of other columns than the first have a number; those of files of a size have more digits.
     let is_table = [".csv", ".parquet", ".arrow"].iter().any(|ending| name.contains(ending));
     let least = if is_table { 1 } else { DIGITS };
@@ -154,6 +155,9 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
     let is_numbered = || rest.strip_prefix('-').is_some_and(|numbers| numbers.split('-').all(is_number));
     rest.is_empty() || rest.starts_with('.') || is_numbered()
 }
+
+/// The file of documents without the passages that hold items of a benchmark.
+pub(crate) const CUT: &str = "cut.jsonl.gz";
 
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
 const DIGITS: usize = 5;

@@ -65,7 +65,7 @@ pub use inputs::{DiscoverOptions, discover};
 pub(crate) use inputs::{check_exist, gone, is_other_table, is_stream};
 pub use jsonl::JsonlFields;
 pub use kept::KeptFiles;
-pub(crate) use kept::{is_kept_name, kept_files};
+pub(crate) use kept::{CUT, is_kept_name, kept_files};
 pub use languages::Languages;
 pub(crate) use object::{Object, PutTarget, list as list_objects};
 pub(crate) use options::pool;

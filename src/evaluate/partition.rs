@@ -1,4 +1,5 @@
-//! A clustering as a label for each document, the clustering that follows from pairs, and the comparison of two.
+//! A clustering gives each document the label of its cluster. It is made from pairs or from keys of the documents.
+//! [`Contingency`] counts the documents that clusters of two clusterings share. Scores are computed from these counts.
 
 use crate::clusters;
 use crate::id::{Document, Id};
@@ -6,7 +7,8 @@ use hashbrown::HashMap;
 
 /// A clustering of documents 0..n: `labels()[i]` is the cluster of document i.
 ///
-/// The label of a cluster is its smallest document, so equal clusterings have equal labels.
+/// The label of a cluster is its smallest document, so equal clusterings have equal labels. This clustering does not
+/// change any more. [`clusters::Partition`] is the one that joins sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     labels: Vec<u32>,
@@ -18,7 +20,10 @@ impl Partition {
         Self { labels: (0..documents).collect() }
     }
 
-    /// The clusters that follow from joining the documents of every pair (connected components).
+    /// This joins the two documents of every pair. Each connected component is a cluster.
+    ///
+    /// # Panics
+    /// It panics if a pair has a document that is not below `documents`.
     pub fn from_pairs(documents: u32, pairs: impl IntoIterator<Item = (Document, Document)>) -> Self {
         let mut joined = clusters::Partition::singletons(documents as usize);
         for (a, b) in pairs {
@@ -27,7 +32,8 @@ impl Partition {
         Self { labels: (0..documents).map(|document| joined.find(Document(document)).number()).collect() }
     }
 
-    /// The clustering in which documents of one key are together. The i-th key is that of document i.
+    /// Documents with equal keys are in one cluster. The i-th key is that of document i. Keys may be the labels of
+    /// another clustering, of which some documents are left out.
     pub fn from_keys<K: std::hash::Hash + Eq>(keys: impl IntoIterator<Item = K>) -> Self {
         let mut first: HashMap<K, u32> = HashMap::new();
         Self { labels: keys.into_iter().zip(0..).map(|(key, i)| *first.entry(key).or_insert(i)).collect() }
@@ -38,7 +44,9 @@ impl Partition {
         &self.labels
     }
 
-    /// Every document, paired with the smallest document of its cluster.
+    /// Each document makes a pair with the smallest document of its cluster, which is paired with itself. The pairs are
+    /// in ascending order. [`from_pairs`](Self::from_pairs) makes this clustering of them again. From the pairs of two
+    /// clusterings it makes the groups that either connects.
     pub fn joins(&self) -> impl Iterator<Item = (Document, Document)> {
         Document::all(self.labels.len()).zip(self.labels.iter().copied().map(Document))
     }
@@ -48,7 +56,8 @@ impl Partition {
         self.labels[a.index()] == self.labels[b.index()]
     }
 
-    /// The number of documents of each cluster, by its label. It is 0 at a document that is not a label.
+    /// Entry i of the list is the number of documents in the cluster of label i. The entry is 0 if no cluster has this
+    /// label. The list has an entry for each document.
     pub fn sizes(&self) -> Vec<u32> {
         let mut sizes = vec![0; self.labels.len()];
         for &label in &self.labels {
@@ -64,9 +73,9 @@ impl Partition {
 pub struct Contingency {
     /// (cluster of the truth, cluster of the result, documents in both).
     pub cells: Vec<(u32, u32, u64)>,
-    /// Documents per cluster of the truth, by label.
+    /// Entry i is the number of documents in the truth's cluster of label i. It is 0 if no cluster has this label.
     pub truth: Vec<u32>,
-    /// Documents per cluster of the result, by label.
+    /// Entry i is the number of documents in the result's cluster of label i. It is 0 if no cluster has this label.
     pub found: Vec<u32>,
 }
 
@@ -84,13 +93,14 @@ impl Contingency {
         Self { cells: cells.collect(), truth: truth.sizes(), found: found.sizes() }
     }
 
-    /// The number of documents of each clustering.
+    /// Both clusterings have this number of documents.
     pub fn documents(&self) -> u64 {
         self.truth.len() as u64
     }
 }
 
-/// The number of pairs of n documents: n(n−1)/2.
+/// There are n(n−1)/2 pairs of n documents. Scores call this with the sizes of clusters and cells, and with the number
+/// of all documents.
 pub fn pairs_of(n: u64) -> u64 {
     (u128::from(n) * u128::from(n.saturating_sub(1)) / 2) as u64
 }

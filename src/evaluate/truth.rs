@@ -20,7 +20,9 @@ pub enum PairLabel {
     Duplicate,
     /// The documents are not near-duplicates.
     Distinct,
-    /// The judge could not tell, or judges disagree: the pair counts neither for nor against a result.
+    /// The judge could not tell, or one judge said duplicate and another said distinct. A judge who knows outweighs one
+    /// who does not. Scores of pairs leave the pair out, also if the result has it. In scores of clusters the pair
+    /// joins nothing in the truth, like an unlisted one.
     Unknown,
 }
 
@@ -41,10 +43,11 @@ impl PairLabel {
     }
 }
 
-/// The labels that there may be, for messages of errors.
+/// Messages of errors name the valid labels by this text, here and in [`judged`](super::judged).
 pub(super) const LABELS: &str = "a number, duplicate, distinct or unknown";
 
-/// The pairs about which a truth speaks. Every figure is of these pairs alone.
+/// A truth speaks about these pairs. The precision, the recall and the other figures of an evaluation are of them
+/// alone. Scores of clusters first join the duplicates of a truth of pairs, and so may join unlisted pairs as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -53,11 +56,14 @@ pub enum Scope {
     /// All pairs of documents that the truth names; those not listed are distinct, other documents do not
     /// count.
     LabelledDocuments,
-    /// The listed pairs only; nothing is known about others, and clusters cannot be judged.
+    /// The truth speaks about the listed pairs only, and nothing is known about others. A truth of clusters cannot have
+    /// this scope. The clusters of a result get no [`ClusterScore`](super::ClusterScore), but the listed pairs in them
+    /// are scored.
     LabelledPairs,
 }
 
-/// The scopes that a truth of clusters may have, for messages of errors.
+/// Messages of errors name the scopes that a truth of clusters may have by this text. [`evaluate`](super::evaluate)
+/// checks the scope, too.
 pub(super) const SCOPE_OF_CLUSTERS: &str = "corpus or labelled-documents, for a truth of clusters";
 
 impl Scope {
@@ -108,7 +114,8 @@ pub enum Truth {
     Clusters {
         /// The clustering; records that the truth does not name are alone.
         clusters: Partition,
-        /// The records that the truth names, ascending.
+        /// The truth names these records. They ascend without repeats. With [`Scope::LabelledDocuments`] only these
+        /// count. The clustering cannot tell a named record that is alone from an unnamed one.
         named: Vec<Document>,
     },
 }
@@ -133,23 +140,27 @@ impl Default for TruthParams {
     }
 }
 
-/// The counts of reading a truth file.
+/// Reading a truth file makes these counts. An evaluation reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TruthCounts {
     /// Rows read.
     pub rows: u64,
-    /// Rows left out because they name a record that the corpus does not have.
+    /// These rows are left out, since they name a record that the corpus does not have. For a pair, one such record is
+    /// enough.
     pub rows_not_in_corpus: u64,
     /// Names (with repeats) of records that the corpus does not have.
     pub names_not_in_corpus: u64,
     /// Rows that pair a record with itself, left out.
     pub self_pairs: u64,
-    /// Rows that repeat a pair, or a record of a cluster.
+    /// These rows name a pair again, in either order and with any judgement. In a truth of clusters they name a record
+    /// again, in its cluster or in another.
     pub repeats: u64,
     /// Pairs judged both ways, which are taken as unknown. For clusters, records named in more than one, whose clusters
     /// are joined.
     pub conflicts: u64,
-    /// The lowest score of any row, `None` without scores. A truth that was cut there knows nothing about pairs below.
+    /// No row has a lower score than this, even among rows that are left out. It is `None` if no scores are read. A
+    /// list that was made with a least score says nothing about the pairs below it. So an evaluation notes the lowest
+    /// score, unless [`TruthParams::min_score`] is as high or higher.
     pub lowest_score: Option<f64>,
 }
 
@@ -162,13 +173,14 @@ pub struct TruthFile {
     pub scope: Scope,
     /// The counts of reading.
     pub counts: TruthCounts,
-    /// The score from which on a pair counts as duplicate, as [`TruthParams::min_score`] has it; `None` for clusters.
+    /// A pair counts as duplicate from this score on, as [`TruthParams::min_score`] has it. It is `None` if none was
+    /// given, and for clusters. An evaluation compares it with [`TruthCounts::lowest_score`].
     pub min_score: Option<f64>,
     /// The rule by which a pair counts as duplicate.
     pub rule: Rule,
 }
 
-/// The rule by which a truth counts a pair as duplicate.
+/// A truth counts a pair as duplicate by this rule. An evaluation states it in words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// The pair's label is `duplicate`, or a number of at least this.
@@ -209,11 +221,13 @@ impl TruthFile {
     ///   or neither: duplicates.
     /// - clusters: `cluster`, with `record` (a number) or `record_id` or `id`.
     ///
-    /// Other columns are ignored.
+    /// Other columns are ignored. A header without rows is an empty truth.
     ///
     /// # Errors
-    /// If the header is another, if a row is broken or has an id of several records, or if no row names records of the
-    /// corpus. If a least score is given for a truth without scores, or for clusters the scope of labelled pairs.
+    /// It is an error if the file cannot be read, if its header is another, or if a row is broken. An id is an error if
+    /// several records of the corpus have it. A file with rows is an error if each row names a record that the corpus
+    /// does not have. A least score must be finite. It is an error as well if a file with rows has labels, clusters or
+    /// no scores. A truth of clusters cannot have the scope of labelled pairs.
     pub fn read(path: &Path, records: &RecordNames<'_>, params: &TruthParams) -> Result<Self> {
         if let Some(least) = params.min_score.filter(|least| !least.is_finite()) {
             return Err(Error::parameter("min-score", least, "a number"));

@@ -79,10 +79,12 @@ fn weighting(settings: &Settings) -> Option<Weighting> {
     }
 }
 
-/// The settings with which a method searches here: with block-permuted tables, they ask for all pairs, as other indexes
-/// find them, and not for leaders of buckets.
+/// The settings with which a method searches here: with band hashes and block-permuted tables, they ask for all pairs,
+/// as other indexes find them, and not for leaders of buckets.
 fn searched(settings: &Settings) -> Settings {
-    settings.clone().with(|settings| settings.all_pairs |= settings.block_tables().is_some())
+    settings.clone().with(|settings| {
+        settings.all_pairs |= settings.block_tables().is_some() || settings.sketches.keyed().is_some();
+    })
 }
 
 /// Contenders that share one reading of the input, and the sketches that are made of it.

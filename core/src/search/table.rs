@@ -1,12 +1,15 @@
-//! A table of hashes grouped by some of their bits, the key. Its directory has an entry, a cell, for each value of the
-//! first bits of the key, and so leads to the hashes of a key in one step. PSM has one table, and BPHS several.
+//! A table groups hashes by some of their bits, the key. A cell is the hashes whose keys begin with the same bits. The
+//! directory has the start of every cell, and so leads to the cell of a key in one step. A cell may hold several keys.
+//! Probabilistic SimHash matching (PSM) has one table. Block-permuted Hamming search (BPHS) has several, each with a
+//! key of its own.
 
 use std::ops::Range;
 
 use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
-/// The most hashes of a cell that is scanned whole. In a larger one a search finds the hashes of the wanted key first.
+/// A cell of at most this many hashes is scanned whole. In a larger one a binary search selects the hashes of the
+/// wanted key beforehand. It is left out if the directory has all bits of the key, as the cell then holds one key.
 const SCAN_WHOLE: usize = 32;
 
 /// The most runs of neighbouring bits that a key consists of.
@@ -46,13 +49,15 @@ impl KeyBits {
         (rest == 0).then_some(Self { mask, runs, count })
     }
 
-    /// A key of the `bits` most significant bits; more than 64 count as 64.
+    /// The key consists of the `bits` most significant bits; more than 64 count as 64. A table with such a key keeps
+    /// the ascending order of its hashes. [`Table::find`] needs this order.
     pub fn leading(bits: u32) -> Self {
         let mask = if bits == 0 { 0 } else { u64::MAX << (64 - bits.min(64)) };
         Self { mask, runs: [(mask, 0), (0, 0), (0, 0), (0, 0)], count: usize::from(mask != 0) }
     }
 
-    /// The mask of the chosen bits of a hash.
+    /// The mask has the chosen bits set, at their places in a hash. If PSM flips bits of the key, it flips these bits
+    /// alone.
     #[inline]
     pub fn mask(&self) -> u64 {
         self.mask
@@ -87,8 +92,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// Groups the hashes `sorted`, which must ascend strictly, with a directory over the first `cell_bits` bits of the
-    /// key, or over all if it has fewer.
+    /// The table groups the hashes `sorted`, which must ascend strictly. Its directory is over the first `cell_bits`
+    /// bits of the key, or over all if it has fewer. The directory takes 4 bytes for each of its 2^`cell_bits` cells.
+    /// Nothing else bounds `cell_bits`, so callers choose it by the number of hashes.
     ///
     /// # Errors
     /// [`Error::Parameter`] if the list does not ascend or has 2³² entries or more.
@@ -130,8 +136,9 @@ impl Table {
         Ok(table)
     }
 
-    /// Sorts the hashes of large cells by key, if keys have bits beyond the directory's. In all other cells hashes
-    /// ascend.
+    /// This sorts the hashes of large cells by key, if keys have bits beyond the directory's. The search in
+    /// [`narrow`](Self::narrow) needs this order. In all other cells hashes keep their ascending order. A key of
+    /// leading bits needs no sorting, since ascending hashes have ascending keys.
     fn sort_large_cells(&mut self) {
         if self.key.len() == self.cell_bits {
             return;
@@ -146,7 +153,8 @@ impl Table {
         }
     }
 
-    /// The directory's cell of a hash.
+    /// The directory has this cell for a hash, stored or not. A search prefetches the cells of several probes, and then
+    /// passes them to [`range_of_cell`](Self::range_of_cell).
     #[inline]
     pub fn cell(&self, hash: u64) -> usize {
         // Two shifts, since a shift by 64 has no meaning.
@@ -165,7 +173,8 @@ impl Table {
         prefetch::read(&self.starts, cell);
     }
 
-    /// Prefetches the first, the middle and the last hash of a range of [`hashes`](Self::hashes).
+    /// This prefetches the first, the middle and the last hash of a range of [`hashes`](Self::hashes). A scan of the
+    /// whole range reads all three, and a binary search begins in the middle. The range may be empty.
     #[inline]
     pub fn prefetch_hashes(&self, range: &Range<usize>) {
         prefetch::read(&self.hashes, range.start);
@@ -173,7 +182,8 @@ impl Table {
         prefetch::read(&self.hashes, range.end.saturating_sub(1));
     }
 
-    /// A range of [`hashes`](Self::hashes) with all that have the key of `hash`, and perhaps a few others of its cell.
+    /// This range of [`hashes`](Self::hashes) has all that have the key of `hash`. If the cell has at most `SCAN_WHOLE`
+    /// hashes, the range is the whole cell, which may hold other keys. In a larger cell the range has no other key.
     #[inline]
     pub fn range(&self, hash: u64) -> Range<usize> {
         self.range_of_cell(self.cell(hash), hash)
@@ -198,7 +208,9 @@ impl Table {
         range.start + from..range.start + to
     }
 
-    /// The place of this hash in [`hashes`](Self::hashes), none if it is not stored, and the number of comparisons.
+    /// The place is that of this hash in [`hashes`](Self::hashes), or `None` if it is not stored. The number beside it
+    /// counts comparisons, for [`Cost::candidates`](super::Cost::candidates). For a scan it is exact. For a binary
+    /// search of n hashes it is ⌊log₂ n⌋ + 1. Narrowing a large cell to the hashes of one key does not count.
     ///
     /// The table must have a key of leading bits.
     #[inline]
@@ -216,13 +228,14 @@ impl Table {
         }
     }
 
-    /// Memory in bytes: 8 per hash and 4 per cell of the directory.
+    /// The table takes 8 bytes for each hash, and 4 for each of the 2^`cell_bits` + 1 entries of the directory. Unused
+    /// ends of memory pages do not count.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.hashes[..]) + size_of_val(&self.starts[..])
     }
 }
 
-/// ⌊log₂ n⌋, and 0 for n = 0.
+/// The logarithm is ⌊log₂ n⌋, and 0 for n = 0. Indexes of n hashes choose the bits of their directories and keys by it.
 pub fn log2(n: usize) -> u32 {
     n.checked_ilog2().unwrap_or(0)
 }

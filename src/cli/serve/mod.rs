@@ -44,8 +44,9 @@ use tokio::task::JoinSet;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   simflip serve --index crawl.seen
-  curl -s -H 'content-type: application/json' localhost:7878/v1/check-and-add -d '{\"url\":\"u\",\"text\":\"some words\"}'
-  curl -sN -H 'content-type: application/x-ndjson' localhost:7878/v1/check-and-add --data-binary @pages.jsonl
+  curl -s localhost:7878/v1/check-and-add --json '{\"url\":\"u\",\"text\":\"some words\"}'
+  curl -sN -H 'content-type: application/x-ndjson' --data-binary @pages.jsonl \\
+    localhost:7878/v1/check-and-add
 
 TLS: let a proxy such as nginx or Caddy end it, and keep the service on the loopback interface.")]
 pub(crate) struct ServeArgs {

@@ -765,7 +765,15 @@ async fn collections(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String>) -> Response {
+async fn made(
+    State(service): State<Arc<Service>>,
+    UrlPath(name): UrlPath<String>,
+    request: HttpRequest,
+) -> Response {
+    if !request.body().is_end_stream() {
+        let error = "expected no body: a collection has the settings of the service's command line";
+        return refusal(StatusCode::BAD_REQUEST, error);
+    }
     if !is_name(&name) {
         let error =
             "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., and begins with a letter or digit";
@@ -1037,6 +1045,7 @@ impl Figures {
 fn put_figure(lines: &mut String, name: &str, labels: &[&str], value: f64) {
     let labels: Vec<&str> = labels.iter().copied().filter(|label| !label.is_empty()).collect();
     let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+    let value = if value > 0.0 && value < 1e-6 { format!("{value:e}") } else { value.to_string() };
     let _ = writeln!(lines, "simflip_{name}{labels} {value}");
 }
 
