@@ -257,6 +257,8 @@ def kept_of(rows, number, data):
         return _kept_of_stream(rows, number, data)
     if (held := collected(data)) is not data:
         simflip_kept_rows_of_apply = kept_of(rows, number, held)
+        if is_of(data, "datasets"):
+            return simflip_kept_rows_of_apply
         if hasattr(simflip_kept_rows_of_apply, "lazy"):
             return simflip_kept_rows_of_apply.lazy()
         # DuckDB looks for the name among its own tables first, and then among the variables here.
