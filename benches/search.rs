@@ -104,7 +104,7 @@ fn search(c: &mut Criterion) {
             let index = Bphs::new(hashes, BphsParams { radius: RADIUS, tables }).expect("valid");
             measure(c, &workload, &format!("{kind}/bphs-{tables}"), &index, QUERIES, QUERIES);
         }
-        let psm = [("psm-p/12 probes", p, 12), ("psm-x/370 probes", x, 370)];
+        let psm = [("psm-key-bits/12 probes", p, 12), ("psm-all-bits/370 probes", x, 370)];
         for ((name, flipped_bits, budget), expected) in psm.into_iter().zip(expected) {
             let params =
                 PsmParams { budget: Some(budget), radius: RADIUS, flipped_bits, ..PsmParams::default() };

@@ -409,7 +409,7 @@ impl Method {
     /// Whether another method of the same calibration has the same budgets.
     fn family(self) -> String {
         match self {
-            Self::PsmAllBits { .. } => "psm-x".into(),
+            Self::PsmAllBits { .. } => "psm-all-bits".into(),
             other => format!("{other:?}"),
         }
     }
