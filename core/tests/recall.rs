@@ -156,7 +156,7 @@ fn what_cannot_be_measured_is_refused_and_few_pairs_ask_for_all_probes() {
     let told = refused(&Dial::new(hashes, incomplete).unwrap(), hashes, 0.9);
     assert!(told.starts_with("index dial-2x") && told.contains("within 3 bits"), "{told}");
     let few_sets = psm.clone().with_rank_sets([0, 1, 2]);
-    assert!(refused(&few_sets, hashes, 1.0).starts_with("index psm-p"));
+    assert!(refused(&few_sets, hashes, 1.0).starts_with("index psm-key-bits"));
 
     let few = Psm::new(&hashes[..20], PsmParams::default()).unwrap();
     let found = recall(&few, &hashes[..20], |slot| documents.weights(slot), &[0.9], SampleParams::default())

@@ -185,7 +185,8 @@ impl Reach<'_> {
 /// # Ok::<(), simflip_core::Error>(())
 /// ```
 pub trait HammingIndex: Send + Sync {
-    /// A short name, for errors and measurements, with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
+    /// A short name, for errors and measurements, with the parameters that matter most, such as `bphs-10` or
+    /// `psm-all-bits/8`.
     fn name(&self) -> String;
 
     /// The hashes that the tables can find.

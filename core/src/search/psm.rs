@@ -324,8 +324,8 @@ impl Buckets for Psm {
 impl HammingIndex for Psm {
     fn name(&self) -> String {
         match self.params.flipped_bits {
-            FlippedBits::All { filter_bits } => format!("psm-x/{filter_bits}"),
-            FlippedBits::Key { .. } => format!("psm-p{}", self.key_bits()),
+            FlippedBits::All { filter_bits } => format!("psm-all-bits/{filter_bits}"),
+            FlippedBits::Key { .. } => format!("psm-key-bits/{}", self.key_bits()),
         }
     }
 
