@@ -51,15 +51,15 @@ struct Sizes {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Budgets {
     dial: Vec<u32>,
-    psm_p: Vec<u32>,
-    psm_x: Vec<u32>,
+    psm_key_bits: Vec<u32>,
+    psm_all_bits: Vec<u32>,
 }
 
 impl Budgets {
     fn of(&self, method: Method) -> &[u32] {
         match method {
-            Method::PsmKeyBits { .. } => &self.psm_p,
-            Method::PsmAllBits { .. } => &self.psm_x,
+            Method::PsmKeyBits { .. } => &self.psm_key_bits,
+            Method::PsmAllBits { .. } => &self.psm_all_bits,
             Method::Dial { budgeted: true, .. } => &self.dial,
             _ => &[],
         }
