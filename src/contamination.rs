@@ -119,10 +119,13 @@ impl TableRow for ItemRow<'_> {
     }
 }
 
+/// A document that was read: its id and place, and the digest of its text.
+type ReadDocument = (DocId, Place, u128);
+
 /// The state of a thread.
 struct ContaminationWorker<'a> {
     finder: Finder<'a>,
-    documents: Vec<(DocId, Place, u128)>,
+    documents: Vec<ReadDocument>,
     found: Vec<(DocumentNames, FoundPassage)>,
     /// The passage of each item in the first document that may have it.
     excerpts: HashMap<u32, Excerpt>,
@@ -431,7 +434,7 @@ impl FoundItems<'_> {
 fn cut(
     inputs: &[Input],
     options: &ReadOptions,
-    (documents, spans): (&[(DocId, Place, u128)], &BTreeMap<DocId, Vec<Range<usize>>>),
+    (documents, spans): (&[ReadDocument], &BTreeMap<DocId, Vec<Range<usize>>>),
     path: &Path,
     advance: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
@@ -490,7 +493,8 @@ mod tests {
         std::fs::write(&path, "{\"text\":\"one passage here\"}\n").unwrap();
         let inputs = discover(&[path], &DiscoverOptions::default()).unwrap();
         let (id, out) = (DocId::new(0, 0), folder.path().join("cut.jsonl.gz"));
-        let spans = BTreeMap::from([(id, vec![4..12])]);
+        let mut spans: BTreeMap<DocId, Vec<Range<usize>>> = BTreeMap::new();
+        spans.entry(id).or_default().push(4..12);
         let cut = |text: &str| {
             let documents = [(id, Place::default(), text_digest(text))];
             cut(&inputs, &ReadOptions::default(), (&documents, &spans), &out, &|_| ())

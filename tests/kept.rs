@@ -242,8 +242,8 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     assert_eq!(kept(&place, "each"), ["kept.a.csv", "kept.b.csv.gz", "kept.c.csv", "kept.none.csv"]);
     assert_eq!(unpacked(&place.at("each/kept.none.csv")).0, b"");
     // Columns are the same, whatever stands before their names.
-    place.put("same/a.csv", b"id,text\n1,a text\n".to_vec());
-    place.put("same/b.csv", b"\xef\xbb\xbf\n\nid,text\n2,another\n".to_vec());
+    place.put("same/a.csv", b"id,text\n1,a text\n");
+    place.put("same/b.csv", b"\xef\xbb\xbf\n\nid,text\n2,another\n");
     place.reported("dedup same --out together", 0);
     assert_eq!(kept(&place, "together"), ["kept.csv"]);
     // What was kept is documents as well as any, in stages too.

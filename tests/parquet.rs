@@ -719,7 +719,7 @@ pub fn specimens(folder: &mut Folder) {
         "the second row group's ids do not decode",
     );
     // ColumnMetaData: field 9 of type i64 behind field 7, and an offset in two bytes of seven bits.
-    let field = |offset: u64| [0x26, (2 * offset) as u8 | 0x80, (2 * offset >> 7) as u8];
+    let field = |offset: u64| [0x26, (2 * offset) as u8 | 0x80, ((2 * offset) >> 7) as u8];
     assert!((64..8_192).contains(&id), "{id} takes two bytes");
     let footer = end - 8 - length;
     let found = whole[footer..].windows(3).position(|bytes| bytes == field(id as u64)).expect("an offset");
