@@ -426,8 +426,8 @@ impl FoundItems<'_> {
     }
 }
 
-/// Writes documents without some passages, as lines of JSON. `documents` has the digest of each text, in ascending order
-/// of documents, and `spans` the passages as ranges of its bytes.
+/// Writes documents without some passages, as lines of JSON. `documents` has the digest of each text, ascending by
+/// document, and `spans` the passages as ranges of its bytes.
 ///
 /// # Errors
 /// If a document with passages is not there any more, or has another text.

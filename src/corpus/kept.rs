@@ -144,8 +144,8 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     }
 }
 
-/// True for the name of a file of kept documents of a whole run: `kept.NAME`, or `kept` with numbers behind it. So is the
-/// file of documents without passages that [`decontaminate`](crate::contamination::decontaminate) writes.
+/// True for the name of a file of kept documents of a whole run: `kept.NAME`, or `kept` with numbers behind it. It is
+/// true as well for [`CUT`], which [`decontaminate`](crate::contamination::decontaminate) writes.
 pub(crate) fn is_kept_name(name: &str) -> bool {
     let Some(rest) = stem(name).and_then(|stem| stem.strip_prefix("kept")) else { return name == CUT };
     // Tables of other columns than the first have a number; those of files of a size have more digits.
