@@ -100,7 +100,7 @@ fn measure(
     fs::create_dir_all(folder)?;
     say(format_args!(
         "pages,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
-         disk_bytes_a_page,kernel,said"
+         disk_bytes_a_page,kernel,reported"
     ))?;
     let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
         let (each, disk) = (cpu * 1e6 / documents as f64, disk as f64 / documents as f64);

@@ -431,7 +431,7 @@ fn within_intervals(rows: &[&Row], expected: &[Row], give: f64) -> usize {
 }
 
 /// Probes for 95 % of the pairs, over all bits and in the key.
-fn probes_told(rows: &[Row], corpus: &str, band: [f64; 2]) -> [String; 2] {
+fn probes_shown(rows: &[Row], corpus: &str, band: [f64; 2]) -> [String; 2] {
     [Measure::ProbesAllBits, Measure::ProbesKeyBits]
         .map(|measure| probes_for(&pick(rows, corpus, measure, band), 0.95).map_or("?".into(), short))
 }
@@ -506,12 +506,10 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
 /// Probes for 95 % of the pairs at distances 1 to 3 against their cosine.
 fn against_cosine(config: &NearnessConfig, rows: &[Row], corpus: &str) -> Panel {
     let mut series = Vec::new();
-    for (colour, (measure, name)) in [
-        (Measure::ProbesAllBits, "flips of all 64 bits (X)"),
-        (Measure::ProbesKeyBits, "flips in the key (P)"),
-    ]
-    .into_iter()
-    .enumerate()
+    for (colour, (measure, name)) in
+        [(Measure::ProbesAllBits, "flips of all 64 bits"), (Measure::ProbesKeyBits, "flips in the key")]
+            .into_iter()
+            .enumerate()
     {
         // Bands between neighbouring edges, at their median.
         let points = config.edges.windows(2).filter_map(|band| {
@@ -555,7 +553,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
         let fits = within_intervals(&found, &expected, config.agree_within);
         let recalls: Vec<String> =
             found.iter().map(|row| format!("{:.1}", row.number("recall") * 100.0)).collect();
-        let [x, p] = probes_told(rows, judge, band);
+        let [x, p] = probes_shown(rows, judge, band);
         let other = |band| fit(judge, band).map_or("?".into(), |off| format!("{:.1}", off * 100.0));
         all.push(Verdict {
             item: format!("{}, suggested by {}, judged on {judge}", name_of(band), config.suggested_by),

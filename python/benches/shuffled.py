@@ -53,10 +53,10 @@ def texts_of(path):
 
 def main(out, paths):
     rows = []
-    for path in ["files", "texts"]:
+    for source in ["files", "texts"]:
         with tempfile.TemporaryDirectory() as log, tempfile.TemporaryDirectory() as work:
             spark = session(log)
-            if path == "files":
+            if source == "files":
                 result = simflip.spark.dedup_files(spark, paths, sketches=f"{work}/sketches", out=f"{work}/kept")
                 pages, stored = result.summary["documents"], result.summary["sketch_bytes"]
             else:
@@ -66,7 +66,7 @@ def main(out, paths):
                 pages, stored = result.pages.count(), 0
             spark.stop()
             sent = shuffled(log)
-        rows.append([simflip.__version__, path, pages, stored, sent, f"{sent / pages:.1f}"])
+        rows.append([simflip.__version__, source, pages, stored, sent, f"{sent / pages:.1f}"])
     new = not Path(out).exists()
     with open(out, "a", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
