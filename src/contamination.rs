@@ -119,13 +119,10 @@ impl TableRow for ItemRow<'_> {
     }
 }
 
-/// A document that was read: its id and place, and the digest of its text.
-type ReadDocument = (DocId, Place, u128);
-
 /// The state of a thread.
 struct ContaminationWorker<'a> {
     finder: Finder<'a>,
-    documents: Vec<ReadDocument>,
+    documents: Vec<(DocId, Place, u128)>,
     found: Vec<(DocumentNames, FoundPassage)>,
     /// The passage of each item in the first document that may have it.
     excerpts: HashMap<u32, Excerpt>,
@@ -326,12 +323,12 @@ fn in_pool(
         let written = progress
             .during("write kept", places.len() as u64, "documents", |_| writing.write(folder.path()))?;
         first_messages(&written.lost).for_each(|line| progress.note(&line));
-    }
-    if job.removal == Removal::Passages && !spans.is_empty() {
-        let path = folder.path().join(corpus::CUT);
-        progress.during("cut passages", stored(&inputs), "bytes", |advance| {
-            cut(&inputs, &read_options, (&documents, &spans), &path, advance)
-        })?;
+        if job.removal == Removal::Passages && !spans.is_empty() {
+            let path = folder.path().join(corpus::CUT);
+            progress.during("cut passages", stored(inputs), "bytes", |advance| {
+                cut(&writing, &spans, &path, advance)
+            })?;
+        }
     }
     let items = FoundItems { names: &names, items: &items, counts: &of_items };
     items.add_examples(&mut benchmarks, &found, excerpts);
@@ -426,15 +423,14 @@ impl FoundItems<'_> {
     }
 }
 
-/// Writes documents without some passages, as lines of JSON. `documents` has the digest of each text, ascending by
-/// document, and `spans` the passages as ranges of its bytes.
+/// Writes documents of a job's inputs without some passages, as lines of JSON. `spans` has the passages of each document
+/// as ranges of its bytes.
 ///
 /// # Errors
 /// If a document with passages is not there any more, or has another text.
 fn cut(
-    inputs: &[Input],
-    options: &ReadOptions,
-    (documents, spans): (&[ReadDocument], &BTreeMap<DocId, Vec<Range<usize>>>),
+    &corpus::KeptJob { inputs, options, is_same, .. }: &corpus::KeptJob<'_>,
+    spans: &BTreeMap<DocId, Vec<Range<usize>>>,
     path: &Path,
     advance: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
@@ -446,8 +442,7 @@ fn cut(
     }
     let each = |lines: &mut Vec<(DocId, Vec<u8>)>, document: Document<'_>| {
         let Some(spans) = spans.get(&document.id) else { return };
-        let at = documents.binary_search_by_key(&document.id, |(id, ..)| *id);
-        if at.is_ok_and(|at| documents[at].2 != text_digest(document.text)) {
+        if !is_same(document.id, document.text) {
             return;
         }
         let mut spans = spans.clone();
@@ -495,9 +490,12 @@ mod tests {
         let (id, out) = (DocId::new(0, 0), folder.path().join("cut.jsonl.gz"));
         let mut spans: BTreeMap<DocId, Vec<Range<usize>>> = BTreeMap::new();
         spans.entry(id).or_default().push(4..12);
-        let cut = |text: &str| {
-            let documents = [(id, Place::default(), text_digest(text))];
-            cut(&inputs, &ReadOptions::default(), (&documents, &spans), &out, &|_| ())
+        let options = ReadOptions::default();
+        let cut = |read: &str| {
+            let (files, kept, is_same) = (KeptFiles::One, Vec::new(), |_, text: &str| text == read);
+            let job =
+                corpus::KeptJob { files, inputs: &inputs, options: &options, kept: &kept, is_same: &is_same };
+            cut(&job, &spans, &out, &|_| ())
         };
         assert!(cut("one passage here").is_ok());
         let error = cut("it had another text").unwrap_err().to_string();

@@ -79,12 +79,10 @@ fn weighting(settings: &Settings) -> Option<Weighting> {
     }
 }
 
-/// The settings with which a method searches here: with band hashes and block-permuted tables, they ask for all pairs,
-/// as other indexes find them, and not for leaders of buckets.
+/// The settings with which a method searches here: they ask for all pairs. A method with band hashes or block-permuted
+/// tables would else find those alone by which documents are removed, where other indexes find all.
 fn searched(settings: &Settings) -> Settings {
-    settings.clone().with(|settings| {
-        settings.all_pairs |= settings.block_tables().is_some() || settings.sketches.keyed().is_some();
-    })
+    settings.clone().with(|settings| settings.all_pairs = true)
 }
 
 /// Contenders that share one reading of the input, and the sketches that are made of it.
