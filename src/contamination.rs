@@ -423,8 +423,8 @@ impl FoundItems<'_> {
     }
 }
 
-/// Writes documents of a job's inputs without some passages, as lines of JSON. `spans` has the passages of each of these
-/// documents as ranges of its bytes.
+/// Writes documents of a job's inputs without some passages, as lines of JSON. `spans` has the passages of each
+/// document as ranges of its bytes.
 ///
 /// # Errors
 /// If a document with passages is not there any more, or has another text.
