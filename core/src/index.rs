@@ -52,6 +52,7 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
 use crate::jaccard::SetBits;
+use crate::kernel::prefetch;
 use crate::search::Query;
 use crate::search::bucket_table::BucketTable;
 use crate::search::dial::DialParams;
@@ -215,6 +216,9 @@ pub struct NearDuplicate {
     /// The similarity by verification's measure, at most 1; without verification, cos(π·distance/64).
     pub similarity: f32,
 }
+
+/// Words of a cache line.
+const LINE: usize = 8;
 
 /// The fewest distinct hashes that an index is laid out for.
 const FEWEST_EXPECTED: usize = 1 << 20;
@@ -666,6 +670,17 @@ impl Index {
         ShownDocument { digest: self.digests[at], features: self.features[at], bits: None, hashed: None }
     }
 
+    /// Has the processor fetch what documents are compared by, of all at once.
+    fn fetch(&self, by_keys: &ByKeys, documents: &[u32]) {
+        for at in documents.iter().map(|&document| document as usize) {
+            let bits = by_keys.bits(at);
+            // A row may begin within a line, so its end is in one more.
+            (0..bits.len()).step_by(LINE).chain([bits.len() - 1]).for_each(|word| prefetch::read(bits, word));
+            prefetch::read(&self.digests, at);
+            prefetch::read(&self.features, at);
+        }
+    }
+
     fn by_keys(&self, by_keys: &ByKeys, asked: ShownDocument<'_>, two: &TwoSketches) -> Answer {
         let mut answer = Answer::default();
         let Some((measure, threshold)) = self.verified() else { return answer };
@@ -674,6 +689,7 @@ impl Index {
         answer.passed_over = by_keys.lsh.candidates(&two.keys, &mut candidates);
         answer.compared = candidates.len() as u64;
         let anchor = Anchor::new(measure, ShownDocument { bits: Some(&two.bits), ..asked });
+        self.fetch(by_keys, &candidates);
         for document in candidates {
             let at = document as usize;
             let stored = ShownDocument { bits: Some(by_keys.bits(at)), ..self.stored_document(at) };

@@ -79,7 +79,8 @@ fn span(bytes: &[u8], format: Format, id: DocId, place: Place) -> Option<Span> {
         Format::Wet => wet::content_of_document(bytes)?,
         _ => (0, false),
     };
-    Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, raw, place, member: None })
+    let end = bytes.len();
+    Some(Span { start: 0, content_start, content_end: end, end, id, record: 0, raw, place, member: None })
 }
 
 /// The header block of the WARC record at a place.

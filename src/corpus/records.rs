@@ -23,6 +23,8 @@ pub(crate) struct Span {
     pub content_start: usize,
     /// Where its content ends, before the line ends behind it.
     pub content_end: usize,
+    /// Where it ends. Bytes of the block behind that may be left over from another one.
+    pub end: usize,
     /// The shard and row that it has as a document.
     pub id: DocId,
     /// Its number among all records of the file, counted from 0.
@@ -93,10 +95,10 @@ impl Format {
 /// Stored bytes of the gzip member that holds the record alone, if the record is as WARC wants it, so that the member
 /// can be copied. 0 otherwise. `bytes` are those of the block.
 pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
-    let (header, content) =
-        (&bytes[span.start..span.content_start], &bytes[span.content_start..span.content_end]);
+    let Span { start, content_start, content_end, end, .. } = *span;
+    let (header, behind) = (&bytes[start..content_start], &bytes[content_end..end]);
     match span.member {
-        Some((from, to)) if wet::is_canonical(header, content.len(), &bytes[span.content_end..]) => to - from,
+        Some((from, to)) if wet::is_canonical(header, content_end - content_start, behind) => to - from,
         _ => 0,
     }
 }
@@ -187,5 +189,30 @@ pub(crate) fn readable(bytes: &[u8], strict: bool) -> Result<Cow<'_, str>, Corru
             let valid = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
             Err((CorruptionKind::Malformed, format!("byte {valid} of the text is not UTF-8")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_whose_record_lacks_the_line_ends_behind_it_is_not_copied() {
+        // The block goes on with bytes of another one, which look like the line ends.
+        let bytes = b"WARC/1.0\r\nContent-Length: 2\r\n\r\nok\r\n\r\n";
+        let whole = bytes.len();
+        let span = |end| Span {
+            start: 0,
+            content_start: whole - 6,
+            content_end: whole - 4,
+            end,
+            id: DocId::new(0, 0),
+            record: 0,
+            raw: false,
+            place: Place::default(),
+            member: Some((100, 150)),
+        };
+        assert_eq!(copyable(&span(whole), bytes), 50);
+        assert_eq!(copyable(&span(whole - 4), bytes), 0);
     }
 }

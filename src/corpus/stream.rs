@@ -341,6 +341,7 @@ impl StreamReader {
             start: pos,
             content_start: pos + content_start,
             content_end: pos + content_end,
+            end: pos + end,
             id: DocId::new(self.shard, self.rows),
             record: self.records,
             raw: false,

@@ -12,6 +12,7 @@
 //! in a list outside of the bucket, and the key has one entry, with a mark in place of a slot. So a key that thousands
 //! of documents share makes no bucket long.
 
+use crate::kernel::prefetch;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
@@ -269,6 +270,12 @@ impl BucketTable {
         let place = (u64::from(mixed) >> (u32::BITS - self.depth)) as usize;
         let covers = self.depth - self.buckets[place].depth;
         place >> covers << covers
+    }
+
+    /// Hints that the bucket of a key will be looked up soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: u32) {
+        prefetch::read(&self.buckets, (u64::from(mix(key)) >> (u32::BITS - self.depth)) as usize);
     }
 
     /// Reads the memory where a key's entries are likely to stand; the number that it returns has no meaning. Called

@@ -188,6 +188,7 @@ impl LshIndex {
     /// Has the processor fetch the memory of these keys' entries, in all bands at once.
     #[inline]
     fn fetch(&self, keys: &[u32]) {
+        self.tables.iter().zip(keys).for_each(|(table, &key)| table.prefetch(key));
         let fetched = self.tables.iter().zip(keys).fold(0, |sum, (table, &key)| sum ^ table.fetch(key));
         std::hint::black_box(fetched);
     }
