@@ -731,7 +731,7 @@ impl Generator {
         if let (&Self::Psm { distance, flipped_bits, .. }, Some(share)) =
             (self, self.recall().and_then(Recall::share))
         {
-            check_sets(distance, flipped_bits, share)?;
+            psm::check_sets(distance, flipped_bits, share)?;
         }
         let bits = match *self {
             Self::Dial { key_bits, .. } | Self::Psm { flipped_bits: FlippedBits::Key { key_bits }, .. } => {
@@ -752,27 +752,6 @@ impl Generator {
             _ => Ok(()),
         }
     }
-}
-
-/// Refuses an exhaustive search of one table that would take too many sets of flips. Any recall may come to it, unless
-/// a number of probes is given.
-fn check_sets(distance: u32, flipped_bits: FlippedBits, recall: f64) -> Result<()> {
-    /// Sets of flips a query: at distance 5 all 64 bits have 8.3 million.
-    const MOST: u128 = 1 << 24;
-    // A key of the default length has fewer bits than this in any corpus that fits a machine.
-    let bits = match flipped_bits {
-        FlippedBits::All { .. } => BITS as u32,
-        FlippedBits::Key { key_bits } => key_bits.unwrap_or(24).min(BITS as u32),
-    };
-    let all = psm::number_of_sets(bits, distance);
-    if all <= MOST {
-        return Ok(());
-    }
-    let expected = format!(
-        "a number of probes (budget) instead: a share may take one probe for each of the {all} sets of at most {distance} \
-         flips in {bits} bits, for each document; dial and join find it in fewer"
-    );
-    Err(Error::parameter("recall", recall, expected))
 }
 
 impl BandShape {

@@ -433,7 +433,9 @@ fn add_reference_set(
         }
     }
     let old = discover_all(&paths, options)?;
-    corpus::check_texts(&old.inputs, &job.read_options(), "documents of --against")?;
+    let whose =
+        "documents of --against (simflip sketch takes each side with its own --text-field, for simflip join)";
+    corpus::check_texts(&old.inputs, &job.read_options(), whose)?;
     passed_over.add(old.passed_over);
     let all = inputs.len();
     let is_reference: HashSet<PathBuf> =

@@ -349,10 +349,13 @@ impl Explanation {
     }
 }
 
+/// A text of a document for the terminal, which must not get the control characters in it.
+fn plain(text: &str) -> String {
+    text.chars().map(visible).collect()
+}
+
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Control characters of documents must not reach the terminal.
-        let plain = |text: &str| text.chars().map(visible).collect::<String>();
         for (name, document) in ["a", "b"].into_iter().zip(&self.documents) {
             writeln!(f, "{name}: {} {}", plain(&document.id), plain(&document.url))?;
             let bytes = counted(document.text_bytes, "byte", "bytes");
@@ -375,25 +378,7 @@ impl std::fmt::Display for Explanation {
             writeln!(f, "{sentence}")?;
         }
         let (jaccard, [ab, ba], cosine) = (self.jaccard, self.containment, self.cosine);
-        writeln!(f, "\nJaccard {jaccard:.4}; {ab:.4} of a is in b, {ba:.4} of b in a; cosine {cosine:.4}")?;
-        let probe =
-            |probe: Option<u32>| probe.map_or_else(|| "not found".to_owned(), |p| format!("at probe {p}"));
-        writeln!(f, "distance {}", self.distance)?;
-        let PsmTrace { index, probes, all_probes, budget } = &self.psm;
-        let makes = budget.map_or_else(|| "all of them".to_owned(), |budget| budget.to_string());
-        let ([of_a, of_b], all) = (probes.map(probe), counted(*all_probes, "probe", "probes"));
-        writeln!(f, "psm: b from a {of_a}, a from b {of_b}; an exact search makes {all}, this one {makes}")?;
-        writeln!(f, "    (index {index})")?;
-        if !self.bits.is_empty() {
-            writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
-        }
-        for bit in &self.bits {
-            let pushed: Vec<String> =
-                bit.pushed_by.iter().map(|(name, by)| format!("{} ({by:+.3})", plain(name))).collect();
-            let ([wa, wb], [ra, rb]) = (bit.weights, bit.ranks);
-            writeln!(f, "{:>3}  {wa:>11.4}  {ra:>4}  {wb:>11.4}  {rb:>4}  {}", bit.bit, pushed.join(", "))?;
-        }
-        writeln!(f)?;
+        writeln!(f, "\nJaccard {jaccard:.4}; {ab:.4} of a is in b, {ba:.4} of b in a; cosine {cosine:.4}\n")?;
         for opinion in &self.opinions {
             let outcome = if opinion.near { "near" } else { "not near" };
             writeln!(f, "{:<22} {outcome:<9} {}", opinion.by, opinion.why)?;
@@ -413,9 +398,38 @@ impl std::fmt::Display for Explanation {
             ["a", "b"].into_iter().zip(&self.boilerplate).filter(|(_, boilerplate)| !boilerplate.is_empty())
         {
             let lines = counted(boilerplate.len() as u64, "line", "lines");
-            writeln!(f, "\nboilerplate of {name}, which is left out of all that stands above: {lines}")?;
+            writeln!(f, "\nboilerplate of {name}, which is left out of all the rest: {lines}")?;
             boilerplate.iter().try_for_each(|line| writeln!(f, "~ {}", plain(line)))?;
         }
-        Ok(())
+        self.fmt_flips(f)
+    }
+}
+
+impl Explanation {
+    /// Writes how SimHash sees the pair: which probes find it, and which bits differ.
+    fn fmt_flips(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        /// The most bits that are listed.
+        const LISTED: usize = 12;
+        let probe =
+            |probe: Option<u32>| probe.map_or_else(|| "not found".to_owned(), |p| format!("at probe {p}"));
+        writeln!(f, "\nSimHash: distance {}", self.distance)?;
+        let PsmTrace { index, probes, all_probes, budget } = &self.psm;
+        let makes = budget.map_or_else(|| "all of them".to_owned(), |budget| budget.to_string());
+        let ([of_a, of_b], all) = (probes.map(probe), counted(*all_probes, "probe", "probes"));
+        writeln!(f, "psm: b from a {of_a}, a from b {of_b}; an exact search makes {all}, this one {makes}")?;
+        writeln!(f, "    (index {index})")?;
+        if !self.bits.is_empty() {
+            writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
+        }
+        for bit in self.bits.iter().take(LISTED) {
+            let pushed: Vec<String> =
+                bit.pushed_by.iter().map(|(name, by)| format!("{} ({by:+.3})", plain(name))).collect();
+            let ([wa, wb], [ra, rb]) = (bit.weights, bit.ranks);
+            writeln!(f, "{:>3}  {wa:>11.4}  {ra:>4}  {wb:>11.4}  {rb:>4}  {}", bit.bit, pushed.join(", "))?;
+        }
+        match self.bits.len().saturating_sub(LISTED) {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} more, which --json lists"),
+        }
     }
 }

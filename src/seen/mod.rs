@@ -1644,7 +1644,7 @@ pub(crate) fn check(folder: &Path) -> Result<Inspection> {
         inspection.fact("recall reached", format!("{reached:.3} [{low:.3}, {high:.3}]"));
     }
     let (index, sketches, names) = seen.bytes();
-    let bytes = format!("{index}, of which sketches {sketches}; names and times {names}");
+    let bytes = format!("{index}, of which sketches {sketches}; times, and places of names, {names}");
     inspection.fact("bytes in memory", bytes);
     inspection.fact("requests remembered", seen.requests.len());
     seen.notes.iter().for_each(|note| inspection.problem(note.clone()));

@@ -1,11 +1,11 @@
 //! The last stage: it writes for each input file the documents that are kept, and a list of the removed ones. The
 //! inputs that are written together are a *unit*, which has a note of its own: where the note is there, all else is.
 
-use super::cluster::{self, removals_of};
+use super::cluster;
 use super::estimate::{KEPT, copied_by_thread, read_ahead, writing_bytes};
 use super::grouping::Grouping;
 use super::keep_order::check_keep;
-use super::kept::{InputNames, StagedKept};
+use super::kept::{InputDocuments, StagedKept};
 use super::record::Assignment;
 use super::sketch::{Shard, report_broken};
 use super::sketches::{self, DocumentRows, Folder, FolderInput};
@@ -176,15 +176,14 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         let file_of = |&(_, unit): &(usize, &[(&Input, usize)])| folder.inputs[unit[0].1].file;
         let groups: Vec<_> = part.chunk_by(|a, b| file_of(a) == file_of(b)).collect();
         groups.par_iter().try_for_each(|units| {
-            let names = InputNames::new(&folder);
+            let documents = InputDocuments::new(&folder, &assignments);
             units.iter().try_for_each(|&(number, inputs)| {
                 let unit = Unit {
                     job,
                     folder: &folder,
                     number,
                     inputs,
-                    assignments: &assignments,
-                    names: &names,
+                    documents: &documents,
                     rows: &rows,
                     options: &options,
                     note: &note,
@@ -330,8 +329,7 @@ struct Unit<'a> {
     number: usize,
     /// Each input with its place in [`Folder::inputs`].
     inputs: &'a [(&'a Input, usize)],
-    assignments: &'a Body,
-    names: &'a InputNames<'a>,
+    documents: &'a InputDocuments<'a>,
     /// The rows of each file of sketches, as far as they were asked for.
     rows: &'a [OnceLock<DocumentRows>],
     options: &'a ReadOptions,
@@ -376,8 +374,7 @@ impl Unit<'_> {
             let numbers = folder.inputs[place].documents.clone();
             let of_file = numbers.end - numbers.start;
             let mut of_input = 0;
-            removals_of(self.assignments, numbers)?
-                .try_for_each(|assignment| assignment.map(|_| of_input += 1))?;
+            self.documents.removals(place)?.try_for_each(|assignment| assignment.map(|_| of_input += 1))?;
             documents += of_file;
             removed += of_input;
             kept.push(of_file - of_input);
@@ -417,7 +414,7 @@ impl Unit<'_> {
         let places = self.inputs.iter().map(|&(_, place)| place);
         let files: BTreeSet<usize> = places.clone().map(|place| self.folder.inputs[place].file).collect();
         files.into_iter().try_for_each(|file| self.folder.files[file].check())?;
-        let kept = StagedKept::new(self.folder, places.map(Some).collect(), self.assignments, numbers);
+        let kept = StagedKept::new(self.documents, places.map(Some).collect(), numbers);
         let is_same = |id: DocId, text: &str| kept.is_same(id, text);
         let inputs: Vec<Input> = self.inputs.iter().map(|(input, _)| (*input).clone()).collect();
         // One input has one file, whatever it is stored as.
@@ -442,8 +439,8 @@ impl Unit<'_> {
     /// The rows of the removed documents of an input.
     fn removed_of(&self, place: usize) -> Result<impl Iterator<Item = Result<DocumentRow<'static>>>> {
         let FolderInput { file, documents, .. } = &self.folder.inputs[place];
-        let mut names = documents.clone().zip(self.names.of(place)?);
-        let removals = removals_of(self.assignments, documents.clone())?;
+        let mut names = documents.clone().zip(self.documents.names(place)?);
+        let removals = self.documents.removals(place)?;
         Ok(removals.map(move |assignment| {
             let assignment = assignment?;
             let short = || odd_length(&self.folder.files[*file].names_path(), NAMES, 0);

@@ -7,7 +7,7 @@ use super::estimate::{Estimate, Rooms, is_large, read_ahead, sketched_bytes};
 use super::grouping::Grouping;
 use super::join::Joining;
 use super::keep_order::{OfFiles, unscored};
-use super::kept::StagedKept;
+use super::kept::{InputDocuments, StagedKept};
 use super::lookup::{InputName, Lookup};
 use super::parts::not_read;
 use super::reading::Read;
@@ -457,7 +457,8 @@ impl StagedRun<'_> {
             kept[called.shard as usize] = counted.kept[at];
             places[called.shard as usize] = Some(at);
         }
-        let all = StagedKept::new(&opened, places, &assignments, &kept);
+        let by_input = InputDocuments::new(&opened, &assignments);
+        let all = StagedKept::new(&by_input, places, &kept);
         let written = match job.writes.kept {
             true => stages.run("write kept documents", kept.iter().sum(), "documents", 0, |_| {
                 tables.lookup.borrow_mut().release();

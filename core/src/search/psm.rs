@@ -68,6 +68,27 @@ impl Default for PsmParams {
     }
 }
 
+/// Refuses an exhaustive search of one table that would take too many sets of flips. Any recall may come to it, unless
+/// a number of probes is given.
+pub(crate) fn check_sets(distance: u32, flipped_bits: FlippedBits, recall: f64) -> Result<()> {
+    /// Sets of flips a query: at distance 5 all 64 bits have 8.3 million.
+    const MOST: u128 = 1 << 24;
+    // A key of the default length has fewer bits than this in any corpus that fits a machine.
+    let bits = match flipped_bits {
+        FlippedBits::All { .. } => BITS as u32,
+        FlippedBits::Key { key_bits } => key_bits.unwrap_or(24).min(BITS as u32),
+    };
+    let all = number_of_sets(bits, distance);
+    if all <= MOST {
+        return Ok(());
+    }
+    let expected = format!(
+        "a number of probes (budget) instead: a share may take one probe for each of the {all} sets of at most {distance} \
+         flips in {bits} bits, for each document; dial and join find it in fewer"
+    );
+    Err(Error::parameter("recall", recall, expected))
+}
+
 /// The number of key bits of an index over `n` hashes, unless another is given.
 pub(super) fn usual_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(1)

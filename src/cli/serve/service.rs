@@ -797,7 +797,12 @@ async fn bears_token(State(service): State<Arc<Service>>, request: HttpRequest, 
     // Digests are compared, so that the time it takes says nothing of the token.
     if service.token.is_some_and(|token| given != Some(token)) {
         service.refused.fetch_add(1, Relaxed);
-        let refused = refusal(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+        let why = if given.is_some() {
+            "this is not the service's bearer token"
+        } else {
+            "a bearer token is needed"
+        };
+        let refused = refusal(StatusCode::UNAUTHORIZED, why);
         return ([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response();
     }
     next.run(request).await
