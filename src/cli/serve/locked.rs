@@ -2,7 +2,7 @@
 
 use super::event;
 use simflip::seen::{GivenAnswers, Seen};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// An index behind a lock: many threads ask it at a time, or one writes.
 pub(super) struct LockedIndex(RwLock<Seen>);
@@ -20,6 +20,16 @@ impl LockedIndex {
     /// Locks the index to write.
     pub(super) fn writing(&self) -> RwLockWriteGuard<'_, Seen> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if nobody writes to the index now, nor is it asked if `to_write` is true: who locks it next will hardly wait.
+    pub(super) fn is_free(&self, to_write: bool) -> bool {
+        let is_held = if to_write {
+            matches!(self.0.try_write(), Err(TryLockError::WouldBlock))
+        } else {
+            matches!(self.0.try_read(), Err(TryLockError::WouldBlock))
+        };
+        !is_held
     }
 
     /// Notes what became of some answers: their reader has heard them if `heard` is true, or else they are in doubt. An

@@ -155,8 +155,7 @@ impl ServeArgs {
         std::panic::set_hook(Box::new(|panic| event("panic", &[("error", &panic.to_string())])));
         let service = Arc::new(Service::open(self.index.clone(), self.collections, limits, token)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            // One more: nobody who asks how the service is waits for an index that is locked.
-            .worker_threads(threads + 1)
+            .worker_threads(threads)
             .max_blocking_threads(threads + 2)
             .enable_all()
             .build()

@@ -82,6 +82,13 @@ enum Action {
     Sketch,
 }
 
+impl Action {
+    /// True if it stores pages.
+    fn writes(self) -> bool {
+        matches!(self, Self::Add | Self::CheckAndAdd)
+    }
+}
+
 /// The running service: its indexes, its connections and its tasks.
 pub(super) struct Service {
     /// The indexes by name. Without --collections the one index has an empty name.
@@ -484,8 +491,7 @@ impl Collection {
         let mut replies: Vec<Option<Reply>> = Vec::with_capacity(asked.len());
         let mut removed = 0;
         // Who locks the index to write tells it, so that it is locked once.
-        let writes = matches!(action, Action::Add | Action::CheckAndAdd);
-        let heard = to.take_heard(writes.then_some(&self.index));
+        let heard = to.take_heard(action.writes().then_some(&self.index));
         match action {
             Action::Sketch => {}
             Action::Check => {
@@ -580,8 +586,11 @@ impl Service {
             return Err(NoAnswer::Late);
         };
         let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
-        let worked = if is_short {
-            // To hand it to another thread would take longer than the work.
+        // The index is told of answers that were heard, which locks it to write.
+        let to_write = action.writes() || to.has_answers();
+        let worked = if is_short && collection.index.is_free(to_write) {
+            // To hand it to another thread would take longer than the work. No thread that receives requests waits for
+            // an index, so that one is there for who asks how the service is.
             Ok(collection.answer(&self.limits, action, &lines, to))
         } else {
             let (on, limits, to) = (Arc::clone(collection), self.limits, Arc::clone(to));
