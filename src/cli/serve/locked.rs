@@ -22,7 +22,8 @@ impl LockedIndex {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if nobody writes to the index now, nor is it asked if `to_write` is true: who locks it next will hardly wait.
+    /// True if the index can be locked now without waiting: to write if `to_write` is true, or else to ask it. Another
+    /// may lock it in the next moment.
     pub(super) fn is_free(&self, to_write: bool) -> bool {
         let is_held = if to_write {
             matches!(self.0.try_write(), Err(TryLockError::WouldBlock))
