@@ -335,6 +335,15 @@ pub struct Verified {
     pub skipped: u64,
 }
 
+impl Verified {
+    /// Number of compared pairs that are not below the threshold; 0 for counts that contradict each other, as a changed
+    /// report may have.
+    #[doc(hidden)]
+    pub fn confirmed(&self) -> u64 {
+        self.compared.saturating_sub(self.refused)
+    }
+}
+
 impl From<Statistics> for Verified {
     fn from(Statistics { compared, refused, .. }: Statistics) -> Self {
         Self { compared, refused, skipped: 0 }

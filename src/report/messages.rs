@@ -967,7 +967,7 @@ pub fn closing(report: &Report) -> String {
         && verified.compared > 0
     {
         let (pairs, check) = (counted(verified.compared, "pair", "pairs"), verification.name());
-        let confirmed = verified.compared - verified.refused;
+        let confirmed = verified.confirmed();
         text +=
             &format!(" Candidates: {pairs}, of which --verify {check} at {threshold} confirmed {confirmed}.");
     }

@@ -196,6 +196,14 @@ mod tests {
     }
 
     #[test]
+    fn a_report_whose_counts_contradict_each_other_is_a_page() {
+        let verified =
+            serde_json::from_str(r#"{"compared": 1, "refused": 2, "skipped": 0}"#).expect("counts");
+        let report = Report { verified: Some(verified), ..fixtures::one_document() };
+        assert!(render(&report).expect("renders").contains("Of these confirmed"));
+    }
+
+    #[test]
     fn input_is_escaped_everywhere() {
         let report = fixtures::hostile();
         let page = render(&report).expect("renders");

@@ -156,7 +156,7 @@ fn pair_counts(report: &Report) -> Vec<(&'static str, u64)> {
     let mut counts = Vec::new();
     if let Some(verified) = report.verified {
         counts.push(("Candidate pairs compared, each in every band that it shares", verified.compared));
-        counts.push(("Of these confirmed", verified.compared - verified.refused));
+        counts.push(("Of these confirmed", verified.confirmed()));
     }
     if outcome.pairs_found > outcome.pairs_written {
         counts.push(("Pairs in clusters, also of exact duplicates with each other", outcome.pairs_found));
