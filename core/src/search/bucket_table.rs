@@ -264,10 +264,16 @@ impl BucketTable {
         bulk_load.finish()
     }
 
+    /// The place by the first bits of a mixed key. A bucket that covers several places stands in the first of them.
+    #[inline]
+    fn covered_place(&self, mixed: u32) -> usize {
+        (u64::from(mixed) >> (u32::BITS - self.depth)) as usize
+    }
+
     /// The place of the bucket that a mixed key belongs in.
     #[inline]
     fn place(&self, mixed: u32) -> usize {
-        let place = (u64::from(mixed) >> (u32::BITS - self.depth)) as usize;
+        let place = self.covered_place(mixed);
         let covers = self.depth - self.buckets[place].depth;
         place >> covers << covers
     }
@@ -275,7 +281,7 @@ impl BucketTable {
     /// Hints that the bucket of a key will be looked up soon.
     #[inline]
     pub(crate) fn prefetch(&self, key: u32) {
-        prefetch::read(&self.buckets, (u64::from(mix(key)) >> (u32::BITS - self.depth)) as usize);
+        prefetch::read(&self.buckets, self.covered_place(mix(key)));
     }
 
     /// Reads the memory where a key's entries are likely to stand; the number that it returns has no meaning. Called
