@@ -586,7 +586,7 @@ impl Service {
             return Err(NoAnswer::Late);
         };
         let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
-        // The index is told of answers that were heard, which locks it to write.
+        // Answers that were heard are reported to the index, which locks it to write.
         let to_write = action.writes() || to.has_answers();
         let worked = if is_short && collection.index.is_free(to_write) {
             // To hand it to another thread would take longer than the work. No thread that receives requests waits for
