@@ -707,6 +707,17 @@ pub fn specimens(folder: &mut Folder) {
         "the second row group's texts do not decode",
     );
     let mut hurt = whole.clone();
+    // A field that page headers do not have: a list of 2³¹ - 1 numbers of eight bytes each.
+    hurt[from..from + 7].copy_from_slice(&[0x99, 0xf7, 0xff, 0xff, 0xff, 0xff, 0x07]);
+    folder.add(
+        "page-header-endless.parquet",
+        hurt,
+        5,
+        &[0, 1, 4],
+        &corruption,
+        "the header of the second row group's texts has a list that goes on behind the end of the file",
+    );
+    let mut hurt = whole.clone();
     let id = offset(&metadata, 1, 1) as usize;
     hurt[id..id + 4].fill(0xff);
     let corruption = [at("bad-name", 2, from as u64, 0)];

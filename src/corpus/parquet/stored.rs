@@ -74,7 +74,7 @@ impl ChunkReader for Stored {
     }
 }
 
-/// A reader of the bytes of a file from an offset on.
+/// A reader of the bytes of a file from an offset on. To read at the end of the file is an error.
 #[derive(Debug)]
 pub(super) struct Tail {
     stored: Stored,
@@ -86,6 +86,10 @@ impl Read for Tail {
         let mut file = self.stored.file();
         file.move_to(self.start)?;
         let n = file.read(into)?;
+        if n == 0 && !into.is_empty() {
+            // The decoder does not notice an end: it would pass over as many elements as a damaged list says it has.
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         self.start += n as u64;
         Ok(n)
     }
