@@ -215,8 +215,7 @@ impl GivenAnswers {
 /// A page that was stored or asked about, and nothing has said yet that its answer went out.
 #[derive(Debug)]
 struct Undelivered {
-    /// The steps that take it back.
-    undo: Vec<Undo>,
+    undo: Undo,
     /// True if the log has a record of it.
     logged: bool,
 }
@@ -224,8 +223,8 @@ struct Undelivered {
 /// The state of reading files.
 #[derive(Debug, Default)]
 struct Replay {
-    /// For each page whose answer had not gone out, the steps that take it back, as far as they are known.
-    undelivered: Vec<Vec<Undo>>,
+    /// For each page whose answer had not gone out, what takes it back, as far as that is known.
+    undelivered: Vec<Undo>,
     /// Pages of successive removals, which leave memory together.
     removed: Vec<Document>,
     /// Removals, of which the files hold traces.
@@ -243,18 +242,25 @@ struct NamingEntries {
     names: Vec<Arc<str>>,
 }
 
-/// A step that takes back a change: forgets a page, or gives a page its earlier time back, or a key its earlier answer.
+/// The former state, which takes back that a page was stored or asked about.
+#[derive(Debug, Default)]
+struct Undo {
+    page: Option<FormerPage>,
+    /// The key of the answer, and the answer that stood under it before.
+    answer: Option<(Arc<str>, Option<Answer>)>,
+}
+
+/// The former state of a page: it was not stored, or was last seen at an earlier time.
 #[derive(Debug)]
-enum Undo {
-    Page(Document),
+enum FormerPage {
+    NotStored(Document),
     Seen(Document, u64),
-    Request(Arc<str>, Option<Answer>),
 }
 
 impl Undo {
     /// The key of the answer that it takes back, if it takes one back.
     fn key(self) -> Option<Arc<str>> {
-        if let Self::Request(key, _) = self { Some(key) } else { None }
+        self.answer.map(|(key, _)| key)
     }
 }
 
@@ -525,11 +531,11 @@ impl Seen {
             return Ok(());
         }
         self.let_go(replay)?;
-        let (mut undo, undelivered) = (Vec::new(), &mut replay.undelivered);
+        let (mut undo, undelivered) = (Undo::default(), &mut replay.undelivered);
         match record {
             Record::Removed { .. } | Record::Table { .. } | Record::End { .. } => {}
             Record::Delivered => {
-                self.requests_heard(undelivered.drain(..).flatten().filter_map(Undo::key));
+                self.requests_heard(undelivered.drain(..).filter_map(Undo::key));
             }
             Record::Sent => undelivered.clear(),
             Record::Closed => {
@@ -548,23 +554,20 @@ impl Seen {
                 undelivered.clear();
             }
             Record::Settled { key } => {
-                if let Some(was) = self.requests.stand(&key, Standing::Given(0)) {
-                    undo.push(Undo::Request(key, Some(was)));
-                }
+                let was = self.requests.stand(&key, Standing::Given(0));
+                undo.answer = was.map(|was| (key, Some(was)));
                 undelivered.push(undo);
             }
             Record::Page { facts, value, name, seen, asked } => {
                 let document = self.index.restore(&facts, value.as_ref())?;
                 self.know(document, place, &name, seen);
-                undo.push(Undo::Page(document));
-                undo.extend(asked.map(|asked| self.remember(asked)));
+                undo.page = Some(FormerPage::NotStored(document));
+                undo.answer = asked.map(|asked| self.remember(asked));
                 undelivered.push(undo);
             }
             Record::Again { digest, seen, asked } => {
-                if let Some(document) = self.index.find(digest) {
-                    undo.push(self.touch(document, seen));
-                }
-                undo.extend(asked.map(|asked| self.remember(asked)));
+                undo.page = self.index.find(digest).map(|document| self.touch(document, seen));
+                undo.answer = asked.map(|asked| self.remember(asked));
                 undelivered.push(undo);
             }
             Record::Request(RememberedAnswer { key, answer }) => {
@@ -782,10 +785,10 @@ impl Seen {
         let known = self.requests.get(&key);
         if let Some(known) = known.filter(|known| known.digest == digest && known.is_for(request.reader)) {
             let reply = Reply { again: true, ..known.reply.clone() };
-            let (mut undo, logged) = (Vec::new(), standing != Standing::Named);
+            let (mut undo, logged) = (Undo::default(), standing != Standing::Named);
             if logged {
                 let key: Arc<str> = key.into();
-                undo.push(Undo::Request(Arc::clone(&key), self.requests.stand(&key, standing)));
+                undo.answer = Some((Arc::clone(&key), self.requests.stand(&key, standing)));
                 self.change(Record::Settled { key })?;
             }
             self.writer()?.undelivered.push(Undelivered { undo, logged });
@@ -818,21 +821,22 @@ impl Seen {
         request.check()?;
         self.writer()?;
         let Request { name, seen, .. } = *request;
-        let (mut undo, stored) = (Vec::with_capacity(2), self.index.len());
+        let stored = self.index.len();
         let document = self.index.restore(&facts, value)?;
-        if self.index.len() == stored {
-            undo.push(self.touch(document, seen));
+        let page = if self.index.len() == stored {
+            let former = self.touch(document, seen);
             self.change(Record::Again { digest: facts.digest, seen, asked: asked.clone() })?;
+            former
         } else {
             let writer = self.writer()?;
             let at = writer.log.length() + writer.waiting.len() as u64;
             let place = LogPlace::new(Part::Log(writer.number), at);
             self.know(document, place, name, seen);
-            undo.push(Undo::Page(document));
             let value = value.filter(|_| self.index.is_sketched(document));
             record::frame_page(&facts, value, name, seen, asked.as_ref(), &mut self.writer()?.waiting);
-        }
-        undo.extend(asked.map(|asked| self.remember(asked)));
+            FormerPage::NotStored(document)
+        };
+        let undo = Undo { page: Some(page), answer: asked.map(|asked| self.remember(asked)) };
         self.writer()?.undelivered.push(Undelivered { undo, logged: true });
         Ok(())
     }
@@ -899,9 +903,10 @@ impl Seen {
     }
 
     fn forget_undelivered(&mut self, record: &Record) -> Result<GivenAnswers> {
-        let undelivered = std::mem::take(&mut self.writer()?.undelivered);
-        let given =
-            GivenAnswers(undelivered.into_iter().flat_map(|page| page.undo).filter_map(Undo::key).collect());
+        // The list keeps its memory: to take it anew for each request is felt.
+        let undelivered = &mut self.writer()?.undelivered;
+        let mut given = GivenAnswers(Vec::with_capacity(undelivered.len()));
+        given.0.extend(undelivered.drain(..).filter_map(|page| page.undo.key()));
         if *record != Record::Delivered {
             return Ok(given);
         }
@@ -1372,7 +1377,7 @@ impl Seen {
         self.commit()?;
         let undelivered = std::mem::take(&mut self.writer()?.undelivered);
         let on_their_way: HashSet<Arc<str>> =
-            undelivered.into_iter().flat_map(|page| page.undo).filter_map(Undo::key).collect();
+            undelivered.into_iter().filter_map(|page| page.undo.key()).collect();
         let is_unheard = |(key, known): &(&Arc<str>, &Answer)| match known.standing {
             Standing::Given(reader) => reader != 0 || on_their_way.contains(*key),
             _ => false,
@@ -1454,32 +1459,32 @@ impl Seen {
         }
     }
 
-    fn touch(&mut self, document: Document, seen: u64) -> Undo {
+    fn touch(&mut self, document: Document, seen: u64) -> FormerPage {
         let at = &mut self.seen[document.index()];
         let was = *at;
         *at = was.max(seen);
-        Undo::Seen(document, was)
+        FormerPage::Seen(document, was)
     }
 
-    /// Remembers an answer; gives what takes it back.
-    fn remember(&mut self, RememberedAnswer { key, answer }: RememberedAnswer) -> Undo {
+    /// Remembers an answer. Gives its key, and the answer that stood under it before.
+    fn remember(&mut self, RememberedAnswer { key, answer }: RememberedAnswer) -> (Arc<str>, Option<Answer>) {
         let was = self.requests.insert(Arc::clone(&key), answer);
-        Undo::Request(key, was)
+        (key, was)
     }
 
     /// Takes changes back, the last ones first; pages go together.
-    fn undo(&mut self, changes: impl DoubleEndedIterator<Item = Vec<Undo>>) {
+    fn undo(&mut self, changes: impl DoubleEndedIterator<Item = Undo>) {
         let mut pages = Vec::new();
-        for change in changes.rev().flat_map(|changes| changes.into_iter().rev()) {
-            match change {
-                Undo::Page(document) => pages.push(document),
-                Undo::Seen(document, was) => self.seen[document.index()] = was,
-                Undo::Request(key, Some(was)) => {
-                    self.requests.insert(key, was);
-                }
-                Undo::Request(key, None) => {
-                    self.requests.remove(&key);
-                }
+        for Undo { page, answer } in changes.rev() {
+            match answer {
+                Some((key, Some(was))) => drop(self.requests.insert(key, was)),
+                Some((key, None)) => drop(self.requests.remove(&key)),
+                None => {}
+            }
+            match page {
+                Some(FormerPage::NotStored(document)) => pages.push(document),
+                Some(FormerPage::Seen(document, was)) => self.seen[document.index()] = was,
+                None => {}
             }
         }
         self.forget(&pages);

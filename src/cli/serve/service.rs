@@ -588,7 +588,7 @@ impl Service {
         let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
         // Answers that were heard are reported to the index, which locks it to write.
         let to_write = action.writes() || to.has_answers();
-        let worked = if is_short && collection.index.is_free(to_write) {
+        let worked = if is_short && collection.index.becomes_free(to_write).await {
             // To hand it to another thread would take longer than the work. No thread that receives requests waits for
             // an index, so that one is there for who asks how the service is.
             Ok(collection.answer(&self.limits, action, &lines, to))
