@@ -2,8 +2,9 @@
 //! 5. It draws score histograms per band, and says which of the two is the better, judged by exact Jaccard coefficients
 //! and, where there are labels, by people. MinHash of the same shingles stands beside them, because the seed gave its
 //! two methods different features. Of many texts some are drawn, and their pairs with all others are judged. `simflip
-//! dedup` does the same from files to a list of pairs, as the seed's program did.
+//! dedup` does the same with SimHash from files to a list of pairs, as the seed's program did.
 
+use crate::band_join::{DistinctSignatures, JoinParams, join_with};
 use crate::check::{Finding, Verdict};
 use crate::config;
 use crate::corpus::{Corpus, MIN_FEATURES};
@@ -20,15 +21,14 @@ use simflip::evaluate::corpus::record_names;
 use simflip::evaluate::found::RecordNames;
 use simflip::evaluate::truth::{PairLabel as Judgement, Truth, TruthFile, TruthParams};
 use simflip::hash::fmix64;
-use simflip::minhash::DistinctSignatures;
 use simflip::pipeline::{self, Job, Silent, Writes};
 use simflip::report::model::Report;
-use simflip::search::bands::{Banding, JoinParams, join_with};
+use simflip::search::bands::Banding;
 use simflip::search::bphs::Bphs;
 use simflip::search::distinct::DistinctHashes;
 use simflip::search::join::join as join_hashes;
 use simflip::search::{HammingIndex, Mode, Query, Scratch};
-use simflip::settings::{BandShape, Generator, Settings, Sketches, Verification};
+use simflip::settings::{Generator, Settings, Sketches, Verification};
 use simflip::simhash::BITS;
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
@@ -72,8 +72,8 @@ const MINHASH: &str = "MinHash";
 /// MinHash of what SimHash gets.
 const MINHASH_SHINGLES: &str = "MinHash on shingles";
 
-/// What the tool makes of files, with the seed's settings: the name of a method of the seed's goes before.
-const BY_THE_TOOL: &str = ", simflip dedup";
+/// What the tool makes of files, with the seed's settings of SimHash.
+const BY_THE_TOOL: &str = "SimHash, simflip dedup";
 
 /// Truths by which a method is judged.
 const BY_JACCARD: &str = "Jaccard of shingles";
@@ -290,9 +290,9 @@ fn minhash(
         .into_par_iter()
         .map(|text| corpus.counts(text).into_iter().map(|(feature, _)| feature).collect())
         .collect();
-    let signatures = DistinctSignatures::new(Family::Prime61.sign_all(&sets, positions, seed)?);
+    let signatures = DistinctSignatures::new(&Family::Prime61.sign_all(&sets, positions, seed)?)?;
     drop(sets);
-    let members = |slot: usize| signatures.groups().get(simflip::Slot(slot as u32));
+    let members = |slot: usize| &signatures.groups()[slot][..];
     let reported = Reported::new(corpus, drawn, signatures.len(), &members);
     let tally = Tally::new(config.bands, positions as u32);
     let rows = positions / config.bands;
@@ -418,9 +418,8 @@ fn run(options: &Options) -> Result<()> {
         let (name, digest) = (of_shingles.name.clone(), of_shingles.digest.clone());
         drop((of_shingles, of_words));
         let mut table = Table::part(options, EXPERIMENT.name, &name, &digest, "-tool")?;
-        for (method, settings, from) in seed_settings(&config, options.seed, chosen.is_none()) {
-            by_the_tool(options, &mut table, &path, method, settings, from)?;
-        }
+        let settings = seed_settings(&config, options.seed, chosen.is_none());
+        by_the_tool(options, &mut table, &path, settings, config.simhash_from)?;
     }
     Ok(())
 }
@@ -492,34 +491,17 @@ fn write(
     Ok(())
 }
 
-/// What `simflip dedup` is asked to do what the seed's program does: its sketches and bands, and every pair from the
-/// seed's least score on; or, of many, enough to connect each cluster.
-fn seed_settings(
-    config: &BandScoresConfig,
-    seed: u64,
-    all_pairs: bool,
-) -> [(&'static str, Settings, u32); 2] {
-    let simhash = Settings::simhash().with(|settings| {
+/// What `simflip dedup` is asked to do what the seed's program does with SimHash: its sketches and bands, and every pair
+/// from the seed's least score on; or, of many, enough to connect each cluster.
+fn seed_settings(config: &BandScoresConfig, seed: u64, all_pairs: bool) -> Settings {
+    Settings::simhash().with(|settings| {
         settings.features = FeatureKind::Shingles(config.shingle);
         settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
         let banding = Banding { bands: config.bands, rows: BITS / config.bands };
         settings.generator = Generator::HashBands { distance: BITS as u32 - config.simhash_from, banding };
-    });
-    let positions = config.minhash_positions;
-    let similarity = f64::from(config.minhash_from) / positions as f64;
-    let minhash = Settings::minhash(similarity).with(|settings| {
-        settings.features = FeatureKind::Words;
-        settings.sketches = Sketches::MinHash { permutations: positions };
-        let shape = BandShape::Fixed(Banding { bands: config.bands, rows: positions / config.bands });
-        settings.generator = Generator::Bands { similarity, shape };
-    });
-    let listing = |settings: Settings| {
-        settings.with(|settings| {
-            (settings.verification, settings.min_features) = (Verification::None, MIN_FEATURES);
-            (settings.all_pairs, settings.seed) = (all_pairs, seed);
-        })
-    };
-    [(SIMHASH, listing(simhash), config.simhash_from), (MINHASH, listing(minhash), config.minhash_from)]
+        (settings.verification, settings.min_features) = (Verification::None, MIN_FEATURES);
+        (settings.all_pairs, settings.seed) = (all_pairs, seed);
+    })
 }
 
 /// A run from files to a list of pairs: the scores of each band, with times and sizes of all of it.
@@ -527,7 +509,6 @@ fn by_the_tool(
     options: &Options,
     table: &mut Table,
     path: &Path,
-    method: &str,
     settings: Settings,
     from: u32,
 ) -> Result<()> {
@@ -552,7 +533,7 @@ fn by_the_tool(
         for row in rows() {
             table.row(&[
                 ("documents", &report.corpus.documents),
-                ("method", &format_args!("{method}{BY_THE_TOOL}")),
+                ("method", &BY_THE_TOOL),
                 ("band", &band),
                 ("score", &row.score),
                 ("number", &row.number),
@@ -567,7 +548,7 @@ fn by_the_tool(
         }
     }
     options.progress.say(format!(
-        "  {method}{BY_THE_TOOL}: {} pairs, {bytes} bytes, {:.1} s",
+        "  {BY_THE_TOOL}: {} pairs, {bytes} bytes, {:.1} s",
         report.outcome.pairs_found, time.1
     ));
     Ok(())
@@ -684,11 +665,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 because: "agrees only if MinHash has the better F1 with precision, recall and time no worse; each at its best score on this truth".into(),
             });
         }
-        let of_tool = [SIMHASH, MINHASH].map(|method| format!("{method}{BY_THE_TOOL}"));
-        let [tool_simhash, tool_minhash] = &of_tool;
-        for (method, of_seed) in
-            [(SIMHASH, SIMHASH), (MINHASH, MINHASH), (tool_simhash, SIMHASH), (tool_minhash, MINHASH)]
-        {
+        for (method, of_seed) in [(SIMHASH, SIMHASH), (MINHASH, MINHASH), (BY_THE_TOOL, SIMHASH)] {
             let portions: Vec<(f64, f64)> = expected
                 .iter()
                 .filter(|row| row.text("method") == of_seed)
@@ -750,27 +727,20 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 });
             }
         }
-        let lists: Vec<&Row> = of_tool
-            .iter()
-            .filter_map(|method| rows.iter().find(|row| row.text("method") == method.as_str()).copied())
-            .collect();
-        if let [simhash, minhash] = lists[..] {
-            let say = |row: &Row| {
-                format!(
-                    "{:.1} s of processor time, {} pairs found, {} of them listed in {:.1} MB",
-                    row.number("cpu_seconds"),
-                    row.text("pairs_found"),
-                    row.text("pairs_written"),
-                    row.number("result_bytes") / 1e6
-                )
-            };
+        if let Some(listed) = rows.iter().find(|row| row.text("method") == BY_THE_TOOL) {
             all.push(Verdict {
                 item: format!(
                     "{corpus}: from files to a list of pairs by `simflip dedup`, {} pages",
-                    simhash.text("documents")
+                    listed.text("documents")
                 ),
-                paper: "2 million pages, 18 GB: SimHash 546 s and 1.5 GB, MinHash 501 s and 5 GB".into(),
-                ours: format!("SimHash {}; MinHash {}", say(simhash), say(minhash)),
+                paper: "2 million pages, 18 GB: SimHash 546 s and 1.5 GB".into(),
+                ours: format!(
+                    "SimHash {:.1} s of processor time, {} pairs found, {} of them listed in {:.1} MB",
+                    listed.number("cpu_seconds"),
+                    listed.text("pairs_found"),
+                    listed.text("pairs_written"),
+                    listed.number("result_bytes") / 1e6
+                ),
                 finding: Finding::New,
                 because: "other pages, another machine; of an oversized bucket the tool generates the nearest pairs alone, and of a large \
                           corpus it lists enough to connect each cluster"

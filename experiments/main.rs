@@ -6,6 +6,7 @@
 
 mod all_pairs_cost;
 mod band_index;
+mod band_join;
 mod band_scores;
 mod batch;
 mod bounds;

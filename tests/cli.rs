@@ -655,7 +655,7 @@ fn options_that_would_change_nothing_are_refused() {
         ("--search dial --method psm", ["--search dial", "--method psm"]),
         ("--search psm --method bphs", ["--search psm", "--method simhash --search psm"]),
         ("--method dial --index one-table", ["--index", "--method dial"]),
-        ("--search join --method minhash", ["--search", "--method minhash"]),
+        ("--method minhash --verify-threshold 0.9 --verify none", ["--verify-threshold", "--verify none"]),
         ("--method simhash --tables 10", ["--tables", "--search auto"]),
         ("--method simhash --bands 4x16", ["--bands", "--search bands"]),
         ("--method simhash --search bands --recall 0.5", ["--recall", "--search bands"]),
@@ -683,7 +683,7 @@ fn options_that_would_change_nothing_are_refused() {
     );
     refused("compare none.wet --out o --methods psm,bphs --similarity 0.7", ["--similarity", "--verify"]);
     refused(
-        "compare none.wet --out o --methods psm,minhash --verify-threshold 0.7",
+        "compare none.wet --out o --methods psm,bphs --verify-threshold 0.7",
         ["--verify-threshold", "--verify none"],
     );
     refused("calibrate none.wet --budget 9", ["--budget", "calibrate"]);

@@ -53,8 +53,8 @@ fn report(bytes: &[u8]) -> Value {
     report
 }
 
-/// Settings of a run: both sketches, compared in one way or the other, SimHashes, with a check or none, or one bit of
-/// each MinHash position.
+/// Settings of a run: both sketches, compared in one way or the other, SimHashes, with a check or none, or MinHash, with
+/// one bit of each position or all of them.
 fn settings(kind: u8) -> Settings {
     let generator = Generator::Bphs { distance: 3, tables: None };
     match kind {
@@ -62,7 +62,8 @@ fn settings(kind: u8) -> Settings {
         REMOVABLE => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
         2 => Settings::simhash().with(|s| s.generator = generator),
         3 => Settings::simhash().with(|s| (s.generator, s.verification) = (generator, Verification::None)),
-        _ => Settings::one_bit(256, 0.6),
+        4 => Settings::one_bit(256, 0.6),
+        _ => Settings::minhash(0.6),
     }
 }
 
@@ -155,7 +156,7 @@ proptest! {
     fn a_run_on_disk_writes_what_a_run_in_memory_writes(
         documents in 1usize..200, files in prop::sample::select(vec![1usize, 2, 4, 30]), seed: u64, odd: bool,
         each: bool, connected: bool,
-        kind in 0u8..5, threads in 1usize..4,
+        kind in 0u8..6, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(documents, 0, seed), files);
@@ -178,7 +179,7 @@ proptest! {
     fn new_documents_against_old_ones_come_to_the_same(
         documents in 2usize..250, old in 1usize..100, files in prop::sample::select(vec![1usize, 3, 30]),
         old_files in prop::sample::select(vec![1usize, 2, 20]), seed: u64, odd: bool,
-        each: bool, connected: bool, kind in 0u8..5, threads in 1usize..4,
+        each: bool, connected: bool, kind in 0u8..6, threads in 1usize..4,
     ) {
         let top = tempfile::tempdir().unwrap();
         let first_reference = documents - (documents * old / 100).clamp(1, documents - 1);
@@ -239,7 +240,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn whoever_is_to_stay_stays_on_disk_as_in_memory(
-        documents in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..5,
+        documents in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool, kind in 0u8..6,
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url", "score:score", "input-order"]),
         count in 1u32..4, all_pairs: bool,
         each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
@@ -314,7 +315,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
     #[test]
     fn boilerplate_is_left_out_on_disk_as_in_memory(
-        documents in 30usize..250, old in 0usize..60, seed: u64, kind in 0u8..5, threads in 1usize..4,
+        documents in 30usize..250, old in 0usize..60, seed: u64, kind in 0u8..6, threads in 1usize..4,
         by in prop::sample::select(vec!["host", "file", "folder", "all", "field:source"]),
         keep in prop::sample::select(vec!["first", "fullest", "longest", "shortest-url"]),
     ) {
@@ -591,7 +592,7 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_reported() {
         );
         assert!(!out.exists());
     };
-    refused(&["--method", "minhash"], "search bands: expected keys");
+    refused(&["--method", "dial"], "search dial: expected keys");
     refused(&["--method", "bphs", "--all-pairs"], "--all-pairs");
     refused(&["--save-frequencies", "counts"], "--save-frequencies");
 }

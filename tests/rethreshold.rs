@@ -128,10 +128,7 @@ fn what_cannot_be_joined_again_is_refused() {
     let error = place.reported("rethreshold kept --similarity 0.9 --out kept --force", 2);
     assert!(error.contains("another folder"), "{error}");
     for (options, reported) in [
-        (
-            "--method minhash",
-            "--keep-sketches true: expected a run that can go on disk; on disk it cannot go",
-        ),
+        ("--method dial", "--keep-sketches true: expected a run that can go on disk; on disk it cannot go"),
         ("--save-frequencies counts", "on disk it cannot go with --save-frequencies"),
     ] {
         let error = place.reported(&format!("dedup crawl --out none --keep-sketches {options}"), 2);

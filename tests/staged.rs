@@ -711,7 +711,7 @@ fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
     for (options, reported) in [
         (&["--method", "simhash"][..], "bphs with --method simhash and --distance 3 or less"),
         (&["--method", "bphs", "--distance", "4"], "bphs with --method simhash and --distance 3 or less"),
-        (&["--method", "minhash"], "with minhash and --sketch-bytes"),
+        (&["--method", "minhash"], "no such file"),
         (&["--method", "minhash", "--sketch-bytes", "128"], "no such file"),
         (&["--method", "bphs", "--weighting", "tf-idf"], "documents are counted in memory"),
         (&["--verify", "jaccard"], "--verify jaccard"),

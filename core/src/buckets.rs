@@ -108,6 +108,11 @@ pub trait SketchSource: Sync {
 
     /// The SimHash, bits and band hashes of the document of a rank.
     fn two(&self, rank: Rank) -> Two<'_>;
+
+    /// The similarity of two documents, which `count` gives. A source may remember it: the two may meet in each band.
+    fn similarity(&self, _: [Rank; 2], count: impl FnOnce() -> f32) -> f32 {
+        count()
+    }
 }
 
 /// A document whose bits verification compares, or its SimHash if it has nothing else.
@@ -270,12 +275,8 @@ impl Statistics {
             index_bytes: texts * bytes as u64,
             distinct: texts,
             recall: None,
-            capped: (self.left_out > 0).then_some(Capped::Bands {
-                skipped: self.left_out,
-                full_bucket: BOUND as u32,
-                neighbours: BOUND as u32,
-                examples: Vec::new(),
-            }),
+            capped: (self.left_out > 0)
+                .then_some(Capped::Leaders { skipped: self.left_out, most: BOUND as u32 }),
             scores: if texts > 0 { vec![Scores { table: None, counts }] } else { Vec::new() },
         }
     }
@@ -434,8 +435,8 @@ impl Rule {
         let has_keys = settings.sketches.keyed().is_some() && settings.generator == Generator::Keys;
         if !has_keys && distance.is_none() {
             let expected = format!(
-                "keys with --method both, or with minhash and --sketch-bytes, or bphs with --method simhash and \
-                 --distance {FARTHEST_KEYED} or less"
+                "keys with --method both or minhash, or bphs with --method simhash and --distance {FARTHEST_KEYED} \
+                 or less"
             );
             return Err(Error::parameter("search", settings.generator.name(), expected));
         }
@@ -522,9 +523,12 @@ impl Rule {
                     if self.distance.is_some_and(|most| distance > most) {
                         continue;
                     }
-                    let anchor = anchor
-                        .get_or_insert_with(|| compared.take().and_then(|compared| self.anchor(compared)));
-                    let similarity = similarity(anchor.as_ref(), &other, distance);
+                    let similarity = sketches.similarity([rank, leader], || {
+                        let anchor = anchor.get_or_insert_with(|| {
+                            compared.take().and_then(|compared| self.anchor(compared))
+                        });
+                        similarity(anchor.as_ref(), &other, distance)
+                    });
                     statistics.compared += 1;
                     statistics.similarities.add(similarity);
                     match self.near(similarity, [other.size(), size]) {
@@ -557,12 +561,15 @@ impl Rule {
                 continue;
             }
             let (own, compared) = (sketches.two(document), sketches.compared(document));
-            let size = compared.size();
-            let anchor = self.anchor(compared);
+            let (size, mut anchor, mut compared) = (compared.size(), None, Some(compared));
             for &leader in &members[..at] {
                 let other = sketches.compared(leader);
                 let distance = (own.hash ^ sketches.two(leader).hash).count_ones();
-                let similarity = similarity(anchor.as_ref(), &other, distance);
+                let similarity = sketches.similarity([document, leader], || {
+                    let anchor = anchor
+                        .get_or_insert_with(|| compared.take().and_then(|compared| self.anchor(compared)));
+                    similarity(anchor.as_ref(), &other, distance)
+                });
                 if let Some(similarity) = self.near(similarity, [other.size(), size]) {
                     let distance = distance as u8;
                     edges.push(Edge { document, leader, similarity, distance, decides: false });
@@ -1102,9 +1109,6 @@ mod tests {
             u128::from(self.1)
         }
         fn hashed(&self) -> Option<&Hashed> {
-            None
-        }
-        fn signature(&self) -> Option<&[u32]> {
             None
         }
         fn bits(&self) -> Option<SketchBits<'_>> {

@@ -6,7 +6,6 @@
 
 use crate::error::{Error, Result};
 use crate::id::{Document, Id, LedLists, Places, Text};
-use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Counter, Extra, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use crate::text::Extraction;
@@ -112,7 +111,6 @@ enum KeptPart {
     Counting { counter: Box<Counter>, lists: TermLists },
     Features { terms: Terms, lists: TermLists },
     SimHashes(Vec<Hashed>),
-    Signatures(Signatures),
     Both(TwoSketchesList),
 }
 
@@ -169,7 +167,7 @@ impl TwoSketchesList {
 /// is the SimHash alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Two<'a> {
-    /// The SimHash, or with one-bit MinHash the first word of the bits.
+    /// The SimHash, or with MinHash one bit of each of the first 64 positions.
     pub hash: u64,
     /// The bits that estimate the Jaccard similarity, 64 to a word.
     pub bits: &'a [u64],
@@ -255,11 +253,9 @@ impl Collection {
                 let sketcher = Sketcher::of(extraction, sketches, seed, extra, frequencies)?;
                 let part = match sketches {
                     Sketches::SimHash { .. } => KeptPart::SimHashes(Vec::new()),
-                    Sketches::MinHash { permutations } => {
-                        KeptPart::Signatures(Signatures::new(permutations)?)
-                    }
-                    Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
-                        KeptPart::Both(TwoSketchesList::new(bits, banding.bands, extra))
+                    keyed => {
+                        let (bits, bands) = keyed.keyed().map_or((0, 0), |(bits, of)| (bits, of.bands));
+                        KeptPart::Both(TwoSketchesList::new(bits, bands, extra))
                     }
                 };
                 (Some(Box::new(sketcher)), part)
@@ -466,14 +462,6 @@ impl Collection {
         }
     }
 
-    /// A document's MinHash signature; none where another sketch or features are kept.
-    pub fn signature(&self, document: Document) -> Option<&[u32]> {
-        match self.kept(document) {
-            (KeptPart::Signatures(signatures), at) => Some(signatures.get(at)),
-            _ => None,
-        }
-    }
-
     /// A document's bits and keys; none where another sketch or features are kept.
     pub fn two(&self, document: Document) -> Option<Two<'_>> {
         match self.kept(document) {
@@ -528,9 +516,6 @@ impl KeptPart {
             (Self::SimHashes(hashes), SketchValue::SimHash(hashed)) => {
                 hashes.push(*hashed);
                 true
-            }
-            (Self::Signatures(signatures), SketchValue::MinHash(signature)) => {
-                signatures.push(signature).is_ok()
             }
             (Self::Both(list), SketchValue::Both(two)) => list.push(two),
             _ => false,

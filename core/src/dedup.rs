@@ -40,7 +40,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Finds the near-duplicates among documents.
 ///
@@ -494,8 +494,9 @@ impl<'a> Prepared<'a> {
         let mut prepared = Self { texts, frequencies, collection, hashed: Vec::new(), two: Vec::new() };
         match settings.sketches {
             Sketches::SimHash { weighting } => prepared.hash(weighting, progress),
-            Sketches::Both { .. } | Sketches::OneBit { .. } => prepared.sketch_both(settings, progress),
-            Sketches::MinHash { .. } => {}
+            Sketches::Both { .. } | Sketches::OneBit { .. } | Sketches::MinHash { .. } => {
+                prepared.sketch_both(settings, progress);
+            }
         }
         prepared
     }
@@ -651,7 +652,7 @@ impl<'a> Prepared<'a> {
         let groups =
             Groups::new(texts.all().map(copies), self.collection, better).against(context.first_reference);
         let blocks = settings.block_tables().map(BlockKeys::new).transpose()?;
-        let store = InMemory::new(evidence, &groups, better, blocks.as_ref());
+        let store = InMemory::new(settings, evidence, &groups, better, blocks.as_ref());
         let reference = store.reference;
         let bands: Vec<usize> = (0..store.bands()).collect();
         let (mut edges, mut statistics) = (Vec::new(), Statistics::default());
@@ -833,6 +834,22 @@ impl KeepOrder {
     }
 }
 
+/// The similarities of pairs whose features were counted, by their ranks: several maps, so that threads seldom wait.
+#[derive(Default)]
+struct CountedPairs([Mutex<HashMap<[Rank; 2], f32>>; 16]);
+
+impl CountedPairs {
+    fn similarity(&self, pair: [Rank; 2], count: impl FnOnce() -> f32) -> f32 {
+        let map = &self.0[pair[0].index() % self.0.len()];
+        let known = map.lock().unwrap_or_else(PoisonError::into_inner).get(&pair).copied();
+        known.unwrap_or_else(|| {
+            let similarity = count();
+            map.lock().unwrap_or_else(PoisonError::into_inner).insert(pair, similarity);
+            similarity
+        })
+    }
+}
+
 /// The texts of a run in memory with their keys, by rank.
 struct InMemory<'a> {
     evidence: &'a Evidence<'a>,
@@ -844,10 +861,13 @@ struct InMemory<'a> {
     compared: Bits,
     /// Number of texts that reference documents have, which come first.
     reference: u32,
+    /// The similarities of pairs whose features were counted, by their ranks; none where sketches alone are compared.
+    counted: Option<CountedPairs>,
 }
 
 impl<'a> InMemory<'a> {
     fn new(
+        settings: &Settings,
         evidence: &'a Evidence<'a>,
         groups: &Groups<'_>,
         better: Better<'_>,
@@ -870,7 +890,9 @@ impl<'a> InMemory<'a> {
             let keys = |at| blocks.keys(evidence.hash(order.text(Rank::at(at))).unwrap_or_default());
             (0..order.len()).into_par_iter().flat_map_iter(keys).collect()
         });
-        Self { evidence, keys, tables, order, compared, reference }
+        let counts = settings.verification.measure().is_some_and(Measure::needs_features);
+        let counted = (counts && !settings.keeps_feature_hashes()).then(CountedPairs::default);
+        Self { evidence, keys, tables, order, compared, reference, counted }
     }
 
     /// The texts that are compared with others, in keep order.
@@ -994,6 +1016,13 @@ impl buckets::SketchSource for &InMemory<'_> {
 
     fn two(&self, rank: Rank) -> Two<'_> {
         self.sketches(rank).unwrap_or(Two { hash: 0, bits: &[], keys: &[], extra: &[] })
+    }
+
+    fn similarity(&self, pair: [Rank; 2], count: impl FnOnce() -> f32) -> f32 {
+        match &self.counted {
+            Some(counted) => counted.similarity(pair, count),
+            None => count(),
+        }
     }
 }
 
@@ -1226,7 +1255,7 @@ mod tests {
     use crate::hash::{SplitMix64, fmix64};
     use crate::jaccard::{SetBits, estimate};
     use crate::search::bands::Banding;
-    use crate::settings::{BandShape, FARTHEST_KEYED, Generator, Recall, USUAL_HASH_BANDS};
+    use crate::settings::{FARTHEST_KEYED, Generator, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
     use crate::similarity::{Anchor, ComparedDocument};
     use crate::sketch::{SketchValue, Sketcher};
@@ -1905,9 +1934,7 @@ mod tests {
         assert!(deduper.merge(Deduper::new(Settings::minhash(0.8)).unwrap()).is_err());
         let words = Settings { features: FeatureKind::Words, ..Settings::simhash() };
         assert!(deduper.merge(Deduper::new(words).unwrap()).is_err());
-        let shape = BandShape::Recall(0.9);
-        let senseless =
-            Settings { generator: Generator::Bands { similarity: 0.8, shape }, ..Settings::simhash() };
+        let senseless = Settings { generator: Generator::Keys, ..Settings::simhash() };
         assert!(Deduper::new(senseless).is_err());
         assert_eq!(deduper.run().unwrap().pairs, []);
     }

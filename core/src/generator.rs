@@ -6,18 +6,17 @@
 pub(crate) mod probed;
 
 use crate::calibrate::Calibration;
-use crate::collection::{Collection, Texts};
+use crate::collection::Texts;
 use crate::error::Result;
 use crate::id::{Document, Id, Lists, Slot, Text};
-use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::progress::{Progress, Step, run};
-use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
+use crate::search::bands::Banding;
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::selfjoin::{Capping, SlotJoin, SlotPair, as_slot_pairs, join_exactly, self_join};
-use crate::search::{Cost, HammingIndex, NearPair, Reach};
-use crate::settings::{Generator, Recall, Settings, Sketches, Verification};
+use crate::search::{Cost, HammingIndex, Reach};
+use crate::settings::{Generator, Recall, Settings, Sketches};
 use crate::simhash::BITS;
 use crate::verification::Evidence;
 use probed::{Hashes, Probed};
@@ -59,8 +58,8 @@ pub struct Searched {
     pub ran: Ran,
     /// The counted work of the search.
     pub cost: Cost,
-    /// Bytes of memory of the index. Without one they are those of the hashes that a join works with, of the
-    /// signatures, or with keys of the sketches.
+    /// Bytes of memory of the index. Without one they are those of the hashes that a join works with, or with keys of
+    /// the sketches.
     pub index_bytes: u64,
     /// Number of distinct sketches that were searched; with keys, of distinct texts.
     pub distinct: u64,
@@ -70,8 +69,7 @@ pub struct Searched {
     pub capped: Option<Capped>,
     /// For each table or band, the numbers of pairs of texts that it generates, by score. An exact join and a search by
     /// keys have one histogram for all pairs. A table generates the joined pairs that it finds if all probes are made.
-    /// A band of signatures generates the pairs that it compares. Except with keys,
-    /// texts of equal sketches are pairs of each, too.
+    /// Except with keys, texts of equal sketches are pairs of each, too.
     #[doc(hidden)]
     pub scores: Vec<Scores>,
 }
@@ -122,15 +120,6 @@ pub enum Ran {
         /// Number of keys of a document, one for each band. It is 0 if there was no text to compare.
         keys: u32,
     },
-    /// Signatures compared that agree in a band.
-    Bands {
-        /// The bands.
-        banding: Banding,
-        /// The least number of equal positions of a candidate pair.
-        least: u32,
-        /// Number of positions of a signature.
-        permutations: u32,
-    },
 }
 
 /// The recall of a probing search, measured on a part of the corpus that had no part in
@@ -177,21 +166,15 @@ pub enum Capped {
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// In a bucket that too many sketches share, each was compared with its likeliest neighbours alone. They stand
-    /// nearest to it when the bucket is sorted by the other values of the sketches. With keys, the bucket has too many
-    /// leaders. A leader is a document that is near no earlier leader of the bucket.
-    Bands {
-        /// Number of pairs of a bucket that were not compared there. A pair counts for each such bucket, even if
-        /// another bucket compares it.
+    /// In a bucket with too many leaders, a document was compared with its likeliest ones alone. They stand nearest to
+    /// it when leaders are sorted by the other values of their sketches. A leader is a document that is near no earlier
+    /// leader of the bucket.
+    Leaders {
+        /// Number of pairs of a document and a leader that were not compared in a bucket. A pair counts for each such
+        /// bucket, even if another bucket compares it.
         skipped: u64,
-        /// The most sketches of a bucket of which all pairs are compared. With keys, it is the most leaders of one sort
-        /// with which a document is compared: reference documents, or others.
-        full_bucket: u32,
-        /// In a larger bucket, the most sketches behind each in sorted order that it was compared with. As many before
-        /// it were compared with it, too. With keys, it is the number of leaders as in `full_bucket`.
-        neighbours: u32,
-        /// Documents with the most neighbours.
-        examples: Vec<Document>,
+        /// The most leaders of one sort with which a document is compared: reference documents, or others.
+        most: u32,
     },
 }
 
@@ -199,9 +182,10 @@ impl Capped {
     /// Documents with the most neighbours, at most three.
     #[doc(hidden)]
     pub fn examples(&self) -> &[Document] {
-        let (Self::Nearest { examples, .. } | Self::Sampled { examples, .. } | Self::Bands { examples, .. }) =
-            self;
-        examples
+        match self {
+            Self::Nearest { examples, .. } | Self::Sampled { examples, .. } => examples,
+            Self::Leaders { .. } => &[],
+        }
     }
 }
 
@@ -213,42 +197,21 @@ pub struct Scores {
     /// The number of the table or band, from 0. None if all pairs have one histogram: those of an exact join, or of a
     /// search by keys.
     pub table: Option<u32>,
-    /// Scores, ascending, with their numbers of pairs. A score is 64 minus the distance of SimHashes, the number of
-    /// equal positions of signatures, or with keys the similarity in percent. Scores of signatures begin somewhat below
-    /// [`Ran::Bands::least`], so that compared pairs that are no candidates show.
+    /// Scores, ascending, with their numbers of pairs. A score is 64 minus the distance of SimHashes, or with keys the
+    /// similarity in percent.
     pub counts: Vec<(u32, u64)>,
 }
 
-/// Runs the settings' generator over the sketched texts of `evidence`. Settings with keys are not for it, but for
-/// [`buckets`](crate::buckets). `progress` gets reports and cannot stop the run.
+/// Runs the settings' generator over the hashes of the sketched texts of `evidence`. Settings with keys are not for it,
+/// but for [`buckets`](crate::buckets). `progress` gets reports and cannot stop the run.
 ///
 /// # Errors
-/// [`Error::Parameter`](crate::Error::Parameter) for settings from which no bands, hasher, index or join can be made.
+/// [`Error::Parameter`](crate::Error::Parameter) for settings from which no index or join can be made.
 pub(crate) fn generate(
     settings: &Settings,
     evidence: &Evidence<'_>,
     progress: &dyn Progress,
 ) -> Result<Generated> {
-    match settings.generator {
-        Generator::Bands { similarity, shape } => {
-            let params = settings.minhash_params().unwrap_or_default();
-            let m = params.permutations;
-            let least = match settings.verification {
-                // A pair whose estimate is four standard errors below the threshold is not counted.
-                Verification::Jaccard(threshold) => {
-                    let (m, s) = (m as f64, threshold);
-                    (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
-                }
-                _ => min_matches(m, similarity),
-            };
-            let joined_by = JoinParams::new(shape.banding(m, similarity)?, least);
-            by_bands(params, joined_by, evidence, progress)
-        }
-        _ => by_hashes(settings, evidence, progress),
-    }
-}
-
-fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Generated> {
     let (generator, seed) = (&settings.generator, settings.seed);
     let hashes = Hashes::new(evidence, progress);
     let slots = hashes.distinct.len();
@@ -403,80 +366,4 @@ fn hamming_scores(
             Scores { table: index.map(|_| table), counts }
         })
         .collect()
-}
-
-fn by_bands(
-    params: MinHashParams,
-    joined_by: JoinParams,
-    evidence: &Evidence<'_>,
-    progress: &dyn Progress,
-) -> Result<Generated> {
-    let m = params.permutations;
-    let texts = &evidence.texts.sketched;
-    let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
-    let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
-    let mut join = run(progress, Step::Join, distinct.len(), |_| bands::join(&distinct, joined_by))?;
-    let similar = |NearPair { a, b, distance }: NearPair| {
-        let similarity = (m as u32 - distance) as f32 / m as f32;
-        SlotPair { a, b, distance, similarity }
-    };
-    let joined: Vec<SlotPair> = std::mem::take(&mut join.pairs).into_par_iter().map(similar).collect();
-    let JoinParams { banding, min_matches: least, full_bucket, neighbours } = joined_by;
-    let (groups, skipped) = (distinct.groups(), join.skipped());
-    let capped = (skipped > 0).then(|| Capped::Bands {
-        skipped,
-        full_bucket: full_bucket as u32,
-        neighbours: neighbours as u32,
-        examples: most_neighbours(evidence.texts, groups, &joined),
-    });
-    let searched = Searched {
-        ran: Ran::Bands { banding, least: least as u32, permutations: m as u32 },
-        cost: join.cost(),
-        index_bytes: size_of_val(distinct.signatures().values()) as u64,
-        distinct: distinct.len() as u64,
-        recall: None,
-        capped,
-        scores: band_scores(&join.bands, least.saturating_sub(m / 8)),
-    };
-    Ok(Generated { groups: groups.clone(), joined, searched })
-}
-
-/// The signatures of the sketched texts, in their order.
-fn signatures(
-    params: MinHashParams,
-    collection: &Collection,
-    texts: &Texts,
-    progress: &dyn Progress,
-) -> Result<Signatures> {
-    let hasher = MinHasher::new(params)?;
-    let m = params.permutations;
-    run(progress, Step::MinHash, texts.sketched.len(), |done| {
-        let mut values = vec![0u32; texts.sketched.len() * m];
-        values.par_chunks_mut(256 * m).zip(texts.sketched.par_chunks(256)).for_each(|(signatures, chunk)| {
-            let mut features = Vec::new();
-            for (signature, &text) in signatures.chunks_mut(m).zip(chunk) {
-                let document = texts.first(text);
-                match (collection.signature(document), collection.counted(document)) {
-                    (Some(kept), _) => signature.copy_from_slice(kept),
-                    (None, counted) => {
-                        features.clear();
-                        features.extend(counted.iter().flat_map(|c| c.counts().map(|(feature, _)| feature)));
-                        hasher.sign(&features, signature);
-                    }
-                }
-            }
-            done(chunk.len() as u64);
-        });
-        Signatures::from_values(m, values)
-    })
-}
-
-/// Counts the pairs of texts that each band generates, by score, the number of equal
-/// positions, from `least` on.
-fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
-    let of = |(band, stats): (u32, &BandStats)| {
-        let counts = (0..).zip(stats.scores.iter().copied()).skip(least).collect();
-        Scores { table: Some(band), counts }
-    };
-    (0..).zip(stats).map(of).collect()
 }

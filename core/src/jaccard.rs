@@ -10,7 +10,8 @@
 //! - Between: one odd sketch and half of the MinHash positions, so that sets of similar size always have bits of one
 //!   kind in common.
 //!
-//! With [`Forms::Minima`], or an odd number of words, sets of any size have the bits of many elements.
+//! With [`Forms::Minima`], or an odd number of words, sets of any size have the bits of many elements. With
+//! [`Forms::Values`] the bits are whole MinHash values, and the estimate is the share of equal ones.
 //!
 //! Sketching twice and the mix are ours, and so are the bounds. Reports print the standard errors.
 
@@ -50,6 +51,8 @@ enum Form {
     Half,
     /// One bit of each MinHash position.
     Minima,
+    /// The value of each MinHash position, two to a word.
+    Values,
 }
 
 impl Form {
@@ -58,6 +61,7 @@ impl Form {
     fn of(size: u32, words: usize, forms: Forms) -> Self {
         let [twice, half] = largest_odd(words * WORD);
         match size {
+            _ if forms == Forms::Values => Self::Values,
             _ if words % 2 == 1 || forms == Forms::Minima => Self::Minima,
             _ if size <= largest_exact(words * WORD) => Self::Few,
             _ if size <= twice => Self::Twice,
@@ -78,7 +82,7 @@ impl<'a> SetBits<'a> {
     }
 
     /// The first words of each half; those of minima alone, which are one row, are the first of it and of its second
-    /// half. A few elements show the first words of their odd sketch.
+    /// half. A few elements show the first words of their odd sketch, and values one bit of each of the first.
     fn heads(&self) -> (Head, Head) {
         let head = |words: &[u64]| {
             let mut head = Head::default();
@@ -88,9 +92,19 @@ impl<'a> SetBits<'a> {
         let (first, second) = self.words.split_at(self.words.len() / 2);
         match self.form() {
             Form::Few => (head(&self.odd()), Head::default()),
+            Form::Values => (self.bits_of_values(), Head::default()),
             Form::Minima => (head(self.words), head(second)),
             Form::Twice | Form::Half => (head(first), head(second)),
         }
+    }
+
+    /// One bit of each of the first values. Equal values have equal bits.
+    fn bits_of_values(&self) -> Head {
+        let (mut values, mut bits) = ([0; 8 * size_of::<Head>()], Head::default());
+        let all = self.words.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);
+        values.iter_mut().zip(all).for_each(|(to, value)| *to = value);
+        one_bit::pack(&values, &mut bits);
+        bits
     }
 
     /// 32 bits of the hash of each of a few elements, ascending.
@@ -245,9 +259,20 @@ pub fn estimate(a: SetBits<'_>, b: SetBits<'_>) -> f32 {
         (Form::Half, Form::Half) => mean(of_odd(&[first()], half, sizes), minima(), half, sizes),
         (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => minima(),
         (Form::Minima, Form::Minima) => one_bit::estimate(a.words, b.words),
+        (Form::Values, Form::Values) => equal_values(a.words, b.words) as f32 / (2 * words) as f32,
         (Form::Few | Form::Twice, Form::Minima) | (Form::Minima, Form::Few | Form::Twice) => 0.0,
+        (Form::Values, _) | (_, Form::Values) => 0.0,
     };
     at_most(estimate, sizes)
+}
+
+/// Counts the positions at which two lists of values are equal, which have two values to a word.
+fn equal_values(a: &[u64], b: &[u64]) -> u32 {
+    let equal = |(a, b): (&u64, &u64)| {
+        let differing = a ^ b;
+        u32::from(differing as u32 == 0) + u32::from(differing >> 32 == 0)
+    };
+    a.iter().zip(b).map(equal).sum()
 }
 
 /// True if two sets of these sizes cannot have a Jaccard similarity of `threshold`.
@@ -325,8 +350,15 @@ impl<'a> Sieve<'a> {
                     within(&second_head, second, minima(words - words / 2));
                 }
                 (Form::Minima, Form::Minima) => within(&first_head, first, minima(words)),
+                (Form::Values, Form::Values) => {
+                    let most = (1.0 - least.max(0.0)) * (2 * words) as f64 + SLACK;
+                    within(&first_head, first, most as u32);
+                }
                 // Bits of no kind in common: 0.
-                (Form::Few | Form::Twice, Form::Minima) | (Form::Minima, Form::Few | Form::Twice) => {
+                (Form::Few | Form::Twice, Form::Minima)
+                | (Form::Minima, Form::Few | Form::Twice)
+                | (Form::Values, _)
+                | (_, Form::Values) => {
                     if least <= 0.0 {
                         within(&first_head, first, u32::MAX);
                     }
@@ -401,18 +433,26 @@ fn variance(forms: [Form; 2], words: usize, sum: f64, similarity: f64) -> f64 {
         [Form::Twice, Form::Twice] => odd() / 2.0,
         [Form::Half, Form::Half] => odd() * half() / (odd() + half()),
         [Form::Minima, Form::Minima] => minima(words * WORD),
+        [Form::Values, Form::Values] => of_values(similarity, words),
         [Form::Half, Form::Minima] | [Form::Minima, Form::Half] => half(),
         _ => odd(),
     }
 }
 
-/// The largest standard error of [`estimate`] for sets of any size, with `bits` bits and this Jaccard similarity.
-pub(crate) fn largest_error(similarity: f64, bits: usize) -> f64 {
+/// The variance of the share of equal values, of two lists of `words` words: J · (1 − J) / values.
+fn of_values(similarity: f64, words: usize) -> f64 {
+    similarity * (1.0 - similarity) / (2 * words) as f64
+}
+
+/// The largest standard error of [`estimate`] for sets of any size, with `words` words of bits of these forms and this
+/// Jaccard similarity.
+pub(crate) fn largest_error(similarity: f64, words: usize, forms: Forms) -> f64 {
+    let bits = words * WORD;
     let [small, _] = largest_odd(bits);
-    let half = one_bit::standard_error(similarity, bits / 2);
-    match small {
-        0 => one_bit::standard_error(similarity, bits),
-        _ => standard_error_between(similarity, bits).max(half),
+    match (forms, small) {
+        (Forms::Values, _) => of_values(similarity, words).sqrt(),
+        (Forms::Minima, _) | (_, 0) => one_bit::standard_error(similarity, bits),
+        _ => standard_error_between(similarity, bits).max(one_bit::standard_error(similarity, bits / 2)),
     }
 }
 
@@ -546,6 +586,8 @@ mod tests {
     use super::*;
     use crate::hash::SplitMix64;
     use crate::minhash::{Family, MinHashParams};
+    use crate::search::bands::Banding;
+    use crate::sketch::TwoSketches;
     use proptest::prelude::*;
 
     fn sketcher(bits: usize, seed: u64) -> BitSketcher {
@@ -679,11 +721,14 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
         fn a_sieve_finds_all_that_pass(
-            words in 1usize..18, largest in 1usize..1500, threshold in 0.0f32..=1.0, only_minima: bool, seed: u64,
+            words in 1usize..18, largest in 1usize..1500, threshold in 0.0f32..=1.0,
+            forms in prop::sample::select(vec![Forms::BySize, Forms::Minima, Forms::Values]), seed: u64,
         ) {
             let mut rng = SplitMix64::new(seed);
             let mut sketcher = sketcher(words * WORD, seed);
-            sketcher.forms = if only_minima { Forms::Minima } else { Forms::BySize };
+            sketcher.forms = forms;
+            let hasher = MinHasher::new(MinHashParams { permutations: 2 * words, ..MinHashParams::default() });
+            let (hasher, mut signature) = (hasher.unwrap(), vec![0; 2 * words]);
             // Families of sets that share more or less.
             let mut made = Vec::new();
             while made.len() < 120 {
@@ -694,7 +739,13 @@ mod tests {
                     let stays = |_: &u64| rng.unit() >= less;
                     let mut set: Vec<u64> = base.iter().copied().filter(stays).collect();
                     set.extend((0..rng.below(1 + (base.len() / 8) as u64)).map(|_| rng.next_u64()));
-                    let bits = sketcher.sketch(&set);
+                    let bits = match forms {
+                        Forms::Values => {
+                            hasher.sign(&set, &mut signature);
+                            TwoSketches::of_signature(&signature, Banding { bands: 1, rows: 1 }).bits
+                        }
+                        _ => sketcher.sketch(&set),
+                    };
                     made.push((set.len() as u32, bits));
                 }
             }

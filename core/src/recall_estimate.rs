@@ -463,7 +463,7 @@ pub(crate) fn estimate(
         Some(SampledText { rank: Rank(text.0), bits: evidence.bits(text)?, keys: evidence.two(text)?.keys })
     };
     let all = || evidence.texts.sketched.iter().copied().filter(|&text| evidence.two(text).is_some());
-    let words = shown(all().next()?)?.bits.words.len();
+    let bits = shown(all().next()?)?.bits;
     let number = all().count() as u64;
     let is_reference = |text: Text| {
         evidence.texts.copies(text).last().is_some_and(|copy| copy.index() >= known.first_reference)
@@ -489,7 +489,8 @@ pub(crate) fn estimate(
         is_missed: known.is_missed,
     };
     let others = number.saturating_sub(1);
-    let mut sample = TextSample::new(sampled, doubt(threshold, words)).limited(others, by);
+    let mut sample =
+        TextSample::new(sampled, doubt(threshold, bits.words.len(), bits.forms)).limited(others, by);
     for some in evidence.texts.sketched.chunks(SHOWN_AT_ONCE) {
         let mut some: Vec<SampledText<'_>> = some.iter().filter_map(|&text| shown(text)).collect();
         let counted = sample.compare(&mut some, by);
@@ -498,10 +499,10 @@ pub(crate) fn estimate(
     Some(sample.estimate([sampled_from, others], by.is_near.is_none().then_some(threshold), known.removed))
 }
 
-/// The most by which the estimate for two near texts may be below a threshold, for bits of `words` words: three
-/// standard errors.
-pub fn doubt(threshold: f32, words: usize) -> f32 {
-    3.0 * jaccard::largest_error(f64::from(threshold), words * 64) as f32
+/// The most by which the estimate for two near texts may be below a threshold, for bits of `words` words and of these
+/// forms: three standard errors.
+pub fn doubt(threshold: f32, words: usize, forms: Forms) -> f32 {
+    3.0 * jaccard::largest_error(f64::from(threshold), words, forms) as f32
 }
 
 /// Makes a question that is true for pairs among the near pairs that a run found.

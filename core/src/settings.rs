@@ -39,14 +39,13 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```
 /// use simflip_core::Deduper;
-/// use simflip_core::settings::{BandShape, FeatureHash, FeatureKind, Generator, Keep, Linkage, Quota};
+/// use simflip_core::settings::{FeatureHash, FeatureKind, Keep, Linkage, Quota};
 /// use simflip_core::settings::{Settings, Sketches, Source, Verification, Weighting};
 ///
 /// let settings = Settings::minhash(0.7).with(|settings| {
 ///     settings.features = FeatureKind::Characters(5);
 ///     settings.feature_hash = FeatureHash::Product;
 ///     settings.min_features = 1;
-///     settings.generator = Generator::Bands { similarity: 0.7, shape: BandShape::Recall(0.99) };
 ///     settings.verification = Verification::Cosine { at_least: 0.7, weighting: Weighting::Tf };
 ///     settings.linkage = Linkage::Connected;
 ///     settings.keep = Keep::Longest;
@@ -97,10 +96,13 @@ pub enum Sketches {
         /// The weighting of features.
         weighting: Weighting,
     },
-    /// A MinHash signature.
+    /// A MinHash signature: the value of each position. A key is the hash of a band of these values. The hash of such a
+    /// document is one bit of each of its first 64 positions.
     MinHash {
-        /// Positions of a signature, 32 bits each.
+        /// Positions of a signature, 32 bits each: an even number.
         permutations: usize,
+        /// The bands of the positions that keys are made of. A key has four bytes.
+        banding: Banding,
     },
     /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind it, and bits
     /// that estimate the Jaccard similarity of two sets ([`jaccard`](crate::jaccard)). Keys come with them, each the
@@ -130,6 +132,8 @@ pub enum Forms {
     BySize,
     /// One bit of each MinHash position, of sets of any size, as [`Sketches::OneBit`] has them.
     Minima,
+    /// The 32 bits of each MinHash position, two positions to a word, as [`Sketches::MinHash`] has them.
+    Values,
 }
 
 /// The source of candidate pairs. Distances are of SimHashes, in bits, and inclusive.
@@ -179,17 +183,9 @@ pub enum Generator {
         /// The bands of hashes, `rows` being bits.
         banding: Banding,
     },
-    /// MinHash signatures that agree in a whole band (Broder 1997; Indyk & Motwani 1998).
-    Bands {
-        /// The Jaccard similarity that bands are chosen for. Pairs that estimate less are not candidates. With
-        /// [`Verification::Jaccard`] candidates go by its threshold instead, less four standard errors.
-        similarity: f64,
-        /// The bands of signatures.
-        shape: BandShape,
-    },
-    /// Documents that share a key ([`Sketches::Both`], [`Sketches::OneBit`]), the hash of a band of MinHash values.
-    /// Keys are made of other MinHash positions than bits. A document is mostly compared with the
-    /// [leaders](crate::buckets) among them alone.
+    /// Documents that share a key, the hash of a band of MinHash values (Broder 1997; Indyk & Motwani 1998). With
+    /// [`Sketches::Both`] and [`Sketches::OneBit`], keys are made of other positions than bits. A document is mostly
+    /// compared with the [leaders](crate::buckets) among them alone. SimHashes have no keys.
     Keys,
 }
 
@@ -204,17 +200,6 @@ pub enum Recall {
     AtLeast(f64),
     /// The share that this number of probes for each query finds.
     Probes(u32),
-}
-
-/// The shape of bands of MinHash signatures.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-#[serde(rename_all = "kebab-case")]
-pub enum BandShape {
-    /// Bands chosen so that at least this share of the pairs at the wanted similarity have an equal band.
-    Recall(f64),
-    /// These bands.
-    Fixed(Banding),
 }
 
 /// The verification of a candidate pair. Every measure is at most 1, and 1 for equal texts.
@@ -408,14 +393,19 @@ impl Settings {
         }
     }
 
-    /// MinHash: signatures of 128 positions, near from a Jaccard similarity of `similarity` on, as the signatures
-    /// estimate it. Documents with few features are compared as by [`simhash`](Self::simhash).
+    /// MinHash: signatures of 128 positions. Documents that share a key are near from a Jaccard similarity of
+    /// `similarity` on, as the signatures estimate it. Documents with few features are compared as by
+    /// [`simhash`](Self::simhash).
     pub fn minhash(similarity: f64) -> Self {
+        const PERMUTATIONS: usize = 128;
+        // What no bands reach is refused by the similarity.
+        let banding = Banding::choose(PERMUTATIONS, similarity, USUAL_RECALL)
+            .unwrap_or(Banding { bands: PERMUTATIONS, rows: 1 });
         Self {
             feature_hash: FeatureHash::Product,
-            sketches: Sketches::MinHash { permutations: 128 },
-            generator: Generator::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
-            verification: Verification::None,
+            sketches: Sketches::MinHash { permutations: PERMUTATIONS, banding },
+            generator: Generator::Keys,
+            verification: Verification::Estimate(similarity),
             ..Self::simhash()
         }
     }
@@ -523,9 +513,8 @@ impl Settings {
     /// The measure by which the members of a cluster are compared with the kept document, and the similarity below
     /// which they are unlike it. Both are verification's own, or else those of the sketches.
     pub fn cohesion(&self) -> (Measure, f64) {
-        match (self.verification.measure(), self.verification.threshold(), self.generator) {
-            (Some(measure), Some(threshold), _) => (measure, threshold),
-            (.., Generator::Bands { similarity, .. }) => (Measure::Estimate, similarity),
+        match (self.verification.measure(), self.verification.threshold()) {
+            (Some(measure), Some(threshold)) => (measure, threshold),
             _ => (Measure::Weights, UNLIKE),
         }
     }
@@ -538,9 +527,8 @@ impl Settings {
         self.features.check()?;
         self.sketches.check()?;
         let fits = match self.generator {
-            Generator::Bands { .. } => matches!(self.sketches, Sketches::MinHash { .. }),
             Generator::Keys => self.sketches.keyed().is_some(),
-            Generator::Join { .. } => self.sketches.has_hash(),
+            Generator::Join { .. } => true,
             Generator::Dial { .. }
             | Generator::Psm { .. }
             | Generator::Bphs { .. }
@@ -548,11 +536,12 @@ impl Settings {
         };
         if !fits {
             let expected = match self.sketches {
-                Sketches::MinHash { .. } => "bands with MinHash, whose signatures have no distance",
                 Sketches::Both { .. } => "keys or join with both sketches, which keep no weights to probe by",
-                Sketches::OneBit { .. } => "keys with one bit of each position",
+                Sketches::MinHash { .. } | Sketches::OneBit { .. } => {
+                    "keys or join with MinHash, which keeps no weights to probe by"
+                }
                 Sketches::SimHash { .. } => {
-                    "join, dial, psm, bphs or bands of hashes with SimHash, which has no signatures"
+                    "join, dial, psm, bphs or bands of hashes with SimHash, which has no keys"
                 }
             };
             return Err(Error::parameter("search", self.generator.name(), expected));
@@ -560,15 +549,14 @@ impl Settings {
         let weights = matches!(self.verification, Verification::Weights(_) | Verification::Mismatch(_));
         let estimates = matches!(self.verification, Verification::Estimate(_));
         let expected = match self.sketches {
-            Sketches::MinHash { .. } if weights => {
-                Some("jaccard, containment or cosine with minhash, which has no weight vectors")
-            }
             // Documents that share a key may be strangers.
             Sketches::Both { .. } if weights || self.verification == Verification::None => {
                 Some("estimate, jaccard, containment or cosine with both sketches")
             }
-            Sketches::OneBit { .. } if weights || self.verification == Verification::None => {
-                Some("estimate, jaccard, containment or cosine with one bit of each position")
+            Sketches::MinHash { .. } | Sketches::OneBit { .. }
+                if weights || self.verification == Verification::None =>
+            {
+                Some("estimate, jaccard, containment or cosine with minhash")
             }
             Sketches::SimHash { .. } if estimates => Some(
                 "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",
@@ -591,11 +579,6 @@ impl Settings {
         }
         if let Some(share) = self.verification.threshold() {
             check_share("verify-threshold", share)?;
-        }
-        if let Some(MinHashParams { permutations, .. }) = self.minhash_params()
-            && !(1..=MOST_PERMUTATIONS).contains(&permutations)
-        {
-            return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
         }
         if self.linkage == Linkage::Connected && !self.verification.ones_are_same() {
             let expected = format!(
@@ -620,7 +603,7 @@ impl Settings {
                 "1 or more: a cluster without its last document is lost",
             ));
         }
-        self.generator.check(self.minhash_params().map_or(0, |params| params.permutations))
+        self.generator.check()
     }
 }
 
@@ -629,7 +612,7 @@ impl Sketches {
     /// The parameters of [`Settings::minhash_params`], for a seed.
     pub(crate) fn minhash_params(self, seed: u64) -> Option<MinHashParams> {
         match self {
-            Self::MinHash { permutations } => {
+            Self::MinHash { permutations, .. } => {
                 Some(MinHashParams { permutations, seed, ..MinHashParams::default() })
             }
             // Of the keys alone.
@@ -642,16 +625,12 @@ impl Sketches {
         }
     }
 
-    /// True if a document gets a hash of 64 bits, so that two documents have a Hamming distance.
-    pub fn has_hash(self) -> bool {
-        !matches!(self, Self::MinHash { .. })
-    }
-
-    /// The number of bits that estimate similarity, and the bands of the keys; none for sketches without keys.
+    /// The number of bits that estimate similarity, and the bands of the keys; none for SimHashes, which have no keys.
     pub fn keyed(self) -> Option<(usize, Banding)> {
         match self {
             Self::Both { bits, banding } | Self::OneBit { bits, banding } => Some((bits, banding)),
-            Self::SimHash { .. } | Self::MinHash { .. } => None,
+            Self::MinHash { permutations, banding } => Some((permutations.saturating_mul(32), banding)),
+            Self::SimHash { .. } => None,
         }
     }
 
@@ -659,13 +638,21 @@ impl Sketches {
     pub fn forms(self) -> Forms {
         match self {
             Self::OneBit { .. } => Forms::Minima,
-            _ => Forms::BySize,
+            Self::MinHash { .. } => Forms::Values,
+            Self::Both { .. } | Self::SimHash { .. } => Forms::BySize,
         }
     }
 
-    /// Checks the numbers of bits and of bands; sketches without keys pass.
+    /// Checks the numbers of bits or positions and of bands; SimHashes pass.
     pub(crate) fn check(self) -> Result<()> {
         let Some((bits, banding)) = self.keyed() else { return Ok(()) };
+        if let Self::MinHash { permutations, .. } = self {
+            if permutations == 0 || !permutations.is_multiple_of(2) || permutations > MOST_PERMUTATIONS {
+                let expected = format!("an even number up to {MOST_PERMUTATIONS}");
+                return Err(Error::parameter("permutations", permutations, expected));
+            }
+            return banding.check(permutations);
+        }
         if bits == 0 || !bits.is_multiple_of(64) || bits > MOST_PERMUTATIONS {
             let expected = format!("a multiple of 64 up to {MOST_PERMUTATIONS} bits");
             return Err(Error::parameter("bits", bits, expected));
@@ -693,7 +680,7 @@ impl Generator {
             Self::Dial { .. } => "dial",
             Self::Psm { .. } => "psm",
             Self::Bphs { .. } => "bphs",
-            Self::Bands { .. } | Self::HashBands { .. } => "bands",
+            Self::HashBands { .. } => "bands",
             Self::Keys => "keys",
         }
     }
@@ -706,7 +693,7 @@ impl Generator {
             | Self::Psm { distance, .. }
             | Self::Bphs { distance, .. }
             | Self::HashBands { distance, .. } => Some(distance),
-            Self::Bands { .. } | Self::Keys => None,
+            Self::Keys => None,
         }
     }
 
@@ -718,7 +705,7 @@ impl Generator {
         }
     }
 
-    fn check(&self, permutations: usize) -> Result<()> {
+    fn check(&self) -> Result<()> {
         if let Some(distance) = self.distance().filter(|&distance| distance > MAX_DISTANCE) {
             let expected = format!("at most {MAX_DISTANCE} of 64 bits; farther hashes are alike by chance");
             return Err(Error::parameter("distance", distance, expected));
@@ -745,25 +732,7 @@ impl Generator {
         match *self {
             Self::Bphs { distance, tables: Some(tables) } => BphsParams { radius: distance, tables }.check(),
             Self::HashBands { banding, .. } => hash_bands::check_bands(banding),
-            Self::Bands { similarity, shape } => {
-                check_share("similarity", similarity)?;
-                shape.banding(permutations, similarity)?.check(permutations)
-            }
             _ => Ok(()),
-        }
-    }
-}
-
-impl BandShape {
-    /// The bands of signatures of `permutations` positions, for pairs at this Jaccard similarity.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] if no bands reach the recall.
-    #[doc(hidden)]
-    pub fn banding(&self, permutations: usize, similarity: f64) -> Result<Banding> {
-        match *self {
-            Self::Fixed(banding) => Ok(banding),
-            Self::Recall(recall) => Banding::choose(permutations, similarity, recall),
         }
     }
 }
@@ -965,21 +934,19 @@ mod tests {
         let shingles =
             |width| refused(&Settings { features: FeatureKind::Shingles(width), ..Settings::simhash() });
         assert_eq!([0, 1, 64, 65, 1 << 40].map(shingles), ["features", "", "", "features", "features"]);
-        assert_eq!(simhash(Generator::Bands { similarity: 0.8, shape: BandShape::Recall(0.9) }), "search");
-        let minhash = |similarity, shape| {
-            refused(&Settings { generator: Generator::Bands { similarity, shape }, ..Settings::minhash(0.8) })
+        assert_eq!(simhash(Generator::Keys), "search");
+        let minhash = |permutations, bands, rows| {
+            let sketches = Sketches::MinHash { permutations, banding: Banding { bands, rows } };
+            refused(&Settings { sketches, ..Settings::minhash(0.8) })
         };
-        assert_eq!(minhash(0.0, BandShape::Recall(0.9)), "similarity");
-        assert_eq!(minhash(0.8, BandShape::Recall(1.0)), "recall");
-        assert_eq!(minhash(0.8, BandShape::Fixed(Banding { bands: 43, rows: 3 })), "bands");
+        assert_eq!([minhash(128, 43, 3), minhash(128, 0, 3), minhash(2, 1, 2)], ["bands", "bands", ""]);
+        assert_eq!([0, 7, 1 << 17].map(|permutations| minhash(permutations, 1, 1)), ["permutations"; 3]);
+        assert_eq!(refused(&Settings::minhash(0.0)), "verify-threshold");
         let one_bit = |bits| refused(&Settings::one_bit(bits, 0.8));
         assert_eq!([0, 64, 100, 512, 1 << 17].map(one_bit), ["bits", "", "bits", "", "bits"]);
-        let keyed = Settings::one_bit(64, 0.8);
-        assert_eq!(
-            refused(&Settings { generator: Settings::minhash(0.8).generator, ..keyed.clone() }),
-            "search"
-        );
-        assert_eq!(refused(&Settings { verification: Verification::None, ..keyed }), "verify");
+        for keyed in [Settings::one_bit(64, 0.8), Settings::minhash(0.8), Settings::both(0.8)] {
+            assert_eq!(refused(&Settings { verification: Verification::None, ..keyed }), "verify");
+        }
         let verified = |verification| refused(&Settings { verification, ..Settings::minhash(0.8) });
         assert_eq!(verified(Verification::Weights(0.9)), "verify");
         assert_eq!(

@@ -1,13 +1,12 @@
 //! The similarity of two documents, by any measure, in one place.
 //!
-//! A measure looks at what a [`ComparedDocument`] can show: weighted features, a SimHash with its weights, a MinHash
-//! signature, bits, or an extra list of feature hashes or words. Every measure is symmetric to the last bit, so
+//! A measure looks at what a [`ComparedDocument`] can show: weighted features, a SimHash with its weights, bits, or an
+//! extra list of feature hashes or words. Every measure is symmetric to the last bit, so
 //! that it depends on the two documents and on nothing else. It is 1 for equal texts, and at most 1 for others.
 
 use crate::edits::{self, Pattern, Words};
 use crate::jaccard::{self, SetBits};
 use crate::lists;
-use crate::minhash;
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -22,12 +21,8 @@ pub trait ComparedDocument {
         None
     }
 
-    /// The MinHash signature; none for a document with too few features, or where documents have no signature.
-    fn signature(&self) -> Option<&[u32]> {
-        None
-    }
-
-    /// The bits that estimate the Jaccard similarity ([`jaccard`]); none as for [`signature`](Self::signature).
+    /// The bits that estimate the Jaccard similarity ([`jaccard`]); none for a document with too few features, or where
+    /// documents have no bits.
     fn bits(&self) -> Option<SetBits<'_>> {
         None
     }
@@ -111,13 +106,9 @@ impl<P: ComparedDocument> Anchor<P> {
         other.extra().map_or(0.0, |words| self.pattern.similarity(Words::of(words), self.least))
     }
 
-    /// The Jaccard similarity as signatures or bits estimate it.
+    /// The Jaccard similarity as bits estimate it.
     fn estimate(&self, other: &impl ComparedDocument) -> f32 {
-        match (self.document.signature(), other.signature(), self.document.bits(), other.bits()) {
-            (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
-            (.., Some(a), Some(b)) => jaccard::estimate(a, b),
-            _ => 0.0,
-        }
+        self.document.bits().zip(other.bits()).map_or(0.0, |(a, b)| jaccard::estimate(a, b))
     }
 
     fn of_hashes(&self, other: &impl ComparedDocument, of: impl FnOnce(&Hashed, &Hashed) -> f32) -> f32 {
@@ -166,8 +157,9 @@ impl<P: ComparedDocument> Anchor<P> {
 mod tests {
     use super::*;
     use crate::features;
-    use crate::minhash::{MinHashParams, MinHasher};
+    use crate::settings::{Forms, Settings};
     use crate::simhash::hasher::SimHasher;
+    use crate::sketch::{TwoSketcher, TwoSketches};
     use proptest::prelude::*;
 
     /// A document by the weights of its features.
@@ -175,17 +167,15 @@ mod tests {
     struct Plain {
         weights: Vec<(u64, i64)>,
         hashed: Hashed,
-        signature: Vec<u32>,
+        two: TwoSketches,
     }
 
     impl Plain {
         fn new(weights: &[(u64, i64)]) -> Self {
-            let hasher =
-                MinHasher::new(MinHashParams { permutations: 16, ..MinHashParams::default() }).unwrap();
-            let mut signature = vec![0; 16];
-            hasher.sign(&weights.iter().map(|&(feature, _)| feature).collect::<Vec<_>>(), &mut signature);
+            let features: Vec<u64> = weights.iter().map(|&(feature, _)| feature).collect();
+            let two = TwoSketcher::new(&Settings::minhash(0.8)).unwrap().sketch(&features);
             let hashed = Hashed::from(&SimHasher::default().hash(weights.iter().copied()));
-            Self { weights: weights.to_vec(), hashed, signature }
+            Self { weights: weights.to_vec(), hashed, two }
         }
     }
 
@@ -198,8 +188,8 @@ mod tests {
             Some(&self.hashed)
         }
 
-        fn signature(&self) -> Option<&[u32]> {
-            Some(&self.signature)
+        fn bits(&self) -> Option<SetBits<'_>> {
+            Some(SetBits { words: &self.two.bits, size: self.size(), forms: Forms::Values })
         }
 
         fn size(&self) -> u32 {

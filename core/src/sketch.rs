@@ -1,6 +1,6 @@
-//! The sketch of a document, and the one place where it is made. A [`Sketch`] has facts about the text, and one of
-//! three values: a SimHash with its weights, a MinHash signature, or two sketches made together. The two are a hash of
-//! 64 bits, and bits that estimate the Jaccard similarity. Band hashes come with them.
+//! The sketch of a document, and the one place where it is made. A [`Sketch`] has facts about the text, and one of two
+//! values: a SimHash with its weights, or two sketches made together. The two are a hash of 64 bits, and bits that
+//! estimate the Jaccard similarity. Band hashes come with them.
 //!
 //! ```
 //! use simflip_core::sketch::{Frequencies, Sketch};
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
 use crate::jaccard::BitSketcher;
 use crate::lists::sorted_hashes;
-use crate::minhash::{Family, MinHashParams, MinHasher};
+use crate::minhash::{Family, MinHashParams, MinHasher, one_bit};
 use crate::search::bands::Banding;
 use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
@@ -79,15 +79,13 @@ pub struct Facts {
     pub features: u32,
 }
 
-/// The part of a sketch by which documents are compared, of one of three kinds.
+/// The part of a sketch by which documents are compared, of one of two kinds.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[doc(hidden)]
 pub enum SketchValue {
     /// A hash of 64 bits, and the weights behind them in 64 bytes: the sums whose signs are the bits.
     SimHash(Hashed),
-    /// A MinHash signature: the least value of each permutation.
-    MinHash(Vec<u32>),
     /// Bits, band hashes and a SimHash.
     Both(TwoSketches),
 }
@@ -97,7 +95,6 @@ impl SketchValue {
     pub fn kind(&self) -> String {
         match self {
             Self::SimHash(_) => "SimHash".to_owned(),
-            Self::MinHash(signature) => format!("MinHash of {} positions", signature.len()),
             Self::Both(two) => {
                 format!("both, of {} bits and {} keys", two.bits.len() * u64::BITS as usize, two.keys.len())
             }
@@ -105,17 +102,17 @@ impl SketchValue {
     }
 }
 
-/// A SimHash, bits that estimate the Jaccard similarity, and keys: the sketch of [`Sketches::Both`] and of
-/// [`Sketches::OneBit`].
+/// A SimHash, bits that estimate the Jaccard similarity, and keys: the sketch of [`Sketches::Both`],
+/// [`Sketches::OneBit`] and [`Sketches::MinHash`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct TwoSketches {
-    /// The SimHash, for which all features weigh the same. With one-bit MinHash it is the first word of the bits, so
-    /// that two documents have a Hamming distance as well.
+    /// The SimHash, for which all features weigh the same. With MinHash it is one bit of each of the first 64
+    /// positions, so that two documents have a Hamming distance as well.
     pub hash: u64,
     /// The bits, 64 to a word. With [`Sketches::Both`] their form depends on [`Facts::features`]: a few features are
-    /// kept as hashes. So bits of two documents are compared by [`jaccard::estimate`](crate::jaccard::estimate), not
-    /// by counting those that differ.
+    /// kept as hashes. With [`Sketches::MinHash`] they are the values, two to a word. So bits of two documents are
+    /// compared by [`jaccard::estimate`](crate::jaccard::estimate), not by counting those that differ.
     pub bits: Vec<u64>,
     /// The band hash of each band, its key. Documents that share a key are candidates.
     pub keys: Vec<u32>,
@@ -123,6 +120,25 @@ pub struct TwoSketches {
     /// each feature](crate::lists::feature_hash), ascending. Edits need the number of words, a 32-bit hash of each,
     /// ascending, and the words in order, as text of four bytes to an item (`edits::packed`).
     pub extra: Vec<u32>,
+}
+
+impl TwoSketches {
+    /// The sketch of a MinHash signature, without an extra list.
+    pub fn of_signature(signature: &[u32], banding: Banding) -> Self {
+        let (mut first, mut hash) = ([0; 64], [0]);
+        first.iter_mut().zip(signature).for_each(|(to, &value)| *to = value);
+        one_bit::pack(&first, &mut hash);
+        let bits = signature
+            .chunks(2)
+            .map(|pair| pair.iter().rev().fold(0, |word, &value| word << 32 | u64::from(value)));
+        let keys = banding.keys(signature).collect();
+        Self { hash: hash[0], bits: bits.collect(), keys, extra: Vec::new() }
+    }
+
+    /// The MinHash signature of which [`of_signature`](Self::of_signature) made the sketch.
+    pub fn signature(&self) -> impl Iterator<Item = u32> {
+        self.bits.iter().flat_map(|&word| [word as u32, (word >> 32) as u32])
+    }
 }
 
 /// The kind of the [extra list](TwoSketches::extra) beside both sketches, which verification looks at.
@@ -222,7 +238,6 @@ impl Counts {
 
 enum Maker {
     SimHash { weigher: Weigher, hasher: SimHasher },
-    MinHash(MinHasher),
     Both(Box<TwoSketcher>),
 }
 
@@ -247,10 +262,7 @@ impl Sketcher {
     ) -> Result<Self> {
         let maker = match sketches {
             Sketches::SimHash { weighting } => return Ok(Self::of_simhash(features, weighting, frequencies)),
-            Sketches::MinHash { .. } => {
-                Maker::MinHash(MinHasher::new(sketches.minhash_params(seed).unwrap_or_default())?)
-            }
-            Sketches::Both { .. } | Sketches::OneBit { .. } => {
+            Sketches::Both { .. } | Sketches::OneBit { .. } | Sketches::MinHash { .. } => {
                 Maker::Both(Box::new(TwoSketcher::of(sketches, seed, extra)?))
             }
         };
@@ -289,11 +301,6 @@ impl Sketcher {
                         weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref());
                     SketchValue::SimHash(Hashed::from(&simhash))
                 }
-                Maker::MinHash(hasher) => {
-                    let mut signature = vec![0; hasher.params().permutations];
-                    hasher.sign(features, &mut signature);
-                    SketchValue::MinHash(signature)
-                }
                 Maker::Both(maker) => SketchValue::Both(maker.sketch(features)),
             };
             (features.len(), value)
@@ -316,7 +323,7 @@ impl Sketcher {
                 Maker::SimHash { weigher, hasher } => {
                     weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref())
                 }
-                Maker::MinHash(_) | Maker::Both(_) => SimHasher::of_set(features, ONE),
+                Maker::Both(_) => SimHasher::of_set(features, ONE),
             };
             (simhash, features.len())
         })
@@ -330,7 +337,8 @@ pub struct TwoSketcher {
     minima: MinHasher,
     banding: Banding,
     signature: Vec<u32>,
-    bits: BitSketcher,
+    /// None where the signature that keys are made of is the bits, too.
+    bits: Option<BitSketcher>,
     extra: Extra,
 }
 
@@ -346,34 +354,36 @@ impl TwoSketcher {
     fn of(sketches: Sketches, seed: u64, extra: Extra) -> Result<Self> {
         sketches.check()?;
         let (Some((bits, banding)), Some(params)) = (sketches.keyed(), sketches.minhash_params(seed)) else {
-            return Err(Error::parameter("sketches", format!("{sketches:?}"), "both or one bit"));
+            return Err(Error::parameter("sketches", format!("{sketches:?}"), "sketches with keys"));
         };
         let forms = sketches.forms();
-        // Bits get another seed than keys, which find candidates, so that the errors of both are independent.
-        let seed = fmix64(!seed);
-        let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
-        Ok(Self {
-            forms,
-            minima: MinHasher::new(params)?,
-            banding,
-            signature: vec![0; params.permutations],
-            bits: BitSketcher::new(forms, MinHasher::new(judging)?, fmix64(seed)),
-            extra,
-        })
+        let bits = match forms {
+            Forms::Values => None,
+            Forms::BySize | Forms::Minima => {
+                // Bits get another seed than keys, which find candidates, so that the errors of both are independent.
+                let seed = fmix64(!seed);
+                let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
+                Some(BitSketcher::new(forms, MinHasher::new(judging)?, fmix64(seed)))
+            }
+        };
+        let (minima, signature) = (MinHasher::new(params)?, vec![0; params.permutations]);
+        Ok(Self { forms, minima, banding, signature, bits, extra })
     }
 
     /// The sketches of a set of features, each of which is given once.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
         let Self { forms, minima, banding, signature, bits, extra } = self;
-        let bits = bits.sketch(features);
-        let hash = match forms {
-            Forms::BySize => SimHasher::hash_of_set(features),
-            Forms::Minima => bits[0],
-        };
         minima.sign(features, signature);
         let extra = match extra {
             Extra::FeatureHashes => sorted_hashes(features),
             _ => Vec::new(),
+        };
+        let Some(bits) = bits.as_mut().map(|bits| bits.sketch(features)) else {
+            return TwoSketches { extra, ..TwoSketches::of_signature(signature, *banding) };
+        };
+        let hash = match forms {
+            Forms::BySize => SimHasher::hash_of_set(features),
+            _ => bits[0],
         };
         TwoSketches { hash, bits, keys: banding.keys(signature).collect(), extra }
     }
@@ -487,6 +497,16 @@ mod tests {
         let mut expected = vec![0; 128];
         hasher.sign(&features, &mut expected);
         let sketch = Sketcher::new(&settings, None).unwrap().sketch(text);
-        assert_eq!(sketch.value, SketchValue::MinHash(expected));
+        let SketchValue::Both(two) = sketch.value else { panic!("values and keys") };
+        assert_eq!(two.signature().collect::<Vec<_>>(), expected);
+        let Some((_, banding)) = settings.sketches.keyed() else { panic!("keys") };
+        assert_eq!(two.keys, banding.keys(&expected).collect::<Vec<_>>());
+        assert_eq!(two, TwoSketches::of_signature(&expected, banding));
+        // A bit of each of the first positions.
+        let mut packed = [0; 2];
+        one_bit::pack(&expected, &mut packed);
+        assert_eq!(two.hash, packed[0]);
+        let few = TwoSketches::of_signature(&[7, 9], Banding { bands: 1, rows: 2 });
+        assert_eq!((few.bits, few.keys.len()), (vec![9 << 32 | 7], 1));
     }
 }

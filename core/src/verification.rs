@@ -139,10 +139,6 @@ impl ComparedDocument for ComparedText<'_> {
         self.evidence.hashed(self.text)
     }
 
-    fn signature(&self) -> Option<&[u32]> {
-        self.evidence.collection.signature(self.document)
-    }
-
     fn bits(&self) -> Option<SetBits<'_>> {
         self.evidence.bits(self.text)
     }

@@ -2,13 +2,14 @@
 
 use super::QualityConfig;
 use super::set::{Score, Set, across};
+use crate::band_join::{DistinctSignatures, JoinParams, join, min_matches};
 use crate::corpus::Corpus;
 use crate::results::Clock;
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
 use simflip::features::{cosine, overlap};
-use simflip::minhash::{DistinctSignatures, MinHashParams, MinHasher};
-use simflip::search::bands::{Banding, JoinParams, join, min_matches};
+use simflip::minhash::{MinHashParams, MinHasher};
+use simflip::search::bands::Banding;
 use simflip::settings::{Generator, Measure, Recall, Settings, Sketches, USUAL_RECALL, Verification};
 use simflip::sketch::Hashed;
 use simflip::text::FeatureKind;
@@ -256,7 +257,7 @@ pub fn minhash(
         })?;
         let sets: Vec<Vec<u64>> =
             counts.iter().map(|counts| counts.iter().map(|&(feature, _)| feature).collect()).collect();
-        let distinct = DistinctSignatures::new(hasher.sign_all(&sets));
+        let distinct = DistinctSignatures::new(&hasher.sign_all(&sets))?;
         let (signing, _) = clock.read();
         for &similarity in &config.similarities {
             let clock = Clock::start();

@@ -17,7 +17,7 @@ class Result:
     not compared). A row without text is not kept, and the rest of it null.
 
     pairs: near pairs, ascending: a and b (uint32, rows of the input, a < b; row ``i`` of ``against`` is
-    ``len(result) + i``), distance (uint32, bits of 64 that differ; null for minhash), similarity (float32, at most 1),
+    ``len(result) + i``), distance (uint32, bits of 64 that differ), similarity (float32, at most 1),
     kind ("exact" or "near"). Every copy with the document that leads it, and the near pairs of those; all pairs with
     ``all_pairs=True``.
 
@@ -100,7 +100,7 @@ class FolderResult:
 
     @property
     def pairs(self):
-        """Near pairs, as in ``pairs.csv``: a_id, b_id (string), distance (uint32, bits of 64; null for minhash),
+        """Near pairs, as in ``pairs.csv``: a_id, b_id (string), distance (uint32, bits of 64 that differ),
         similarity (float32), kind ("exact" or "near")."""
         return _simflip.read_pairs(os.path.join(self.out, "pairs.csv"))
 

@@ -70,8 +70,7 @@ pub fn pairs_table(pairs: &[Pair], settings: &Settings, rows: &Rows) -> PyResult
     let ends = |end: fn(&Pair) -> Document| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(pairs.iter().map(|pair| rows.row(end(pair)))))
     };
-    let has_distance = settings.sketches.has_hash();
-    let distances = UInt32Array::from_iter(pairs.iter().map(|pair| has_distance.then_some(pair.distance)));
+    let distances = UInt32Array::from_iter_values(pairs.iter().map(|pair| pair.distance));
     let similarities = Float32Array::from_iter_values(pairs.iter().map(|pair| pair.similarity));
     let kinds = StringArray::from_iter_values(pairs.iter().map(|pair| kind(pair.kind)));
     Table::of(vec![

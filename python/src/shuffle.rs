@@ -16,7 +16,7 @@ use simflip::clusters::Keep;
 use simflip::core::buckets::{Member, Rule, Sketched};
 use simflip::core::collection::Two;
 use simflip::core::id::{Id, Rank};
-use simflip::settings::{Settings, Sketches};
+use simflip::settings::Settings;
 use simflip::sketch::{Facts, SketchValue, Sketcher};
 use simflip::staged;
 use std::ffi::OsString;
@@ -55,8 +55,8 @@ impl Form {
             )));
         }
         let rule = Rule::new(&settings).map_err(of_core)?;
-        let Sketches::Both { bits, banding } = settings.sketches else {
-            return Err(PyValueError::new_err("expected both sketches"));
+        let Some((bits, banding)) = settings.sketches.keyed() else {
+            return Err(PyValueError::new_err("expected sketches with keys: both or minhash"));
         };
         Ok(Self { settings, rule, words: bits / 64, bands: banding.bands })
     }

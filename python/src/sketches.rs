@@ -146,10 +146,9 @@ fn table_of(sketches: &[Option<Sketch>], settings: &Settings) -> Result<Table, a
             columns.push(("weights", binary(weights, 64)?, true));
         }
         Sketches::MinHash { permutations, .. } => {
-            let signatures = values().map(|value| match value {
-                Some(SketchValue::MinHash(signature)) => Some(&signature[..]),
-                _ => None,
-            });
+            let signatures: Vec<Option<Vec<u32>>> =
+                two().map(|two| two.map(|two| two.signature().collect())).collect();
+            let signatures = signatures.iter().map(|signature| signature.as_deref());
             columns.push(("signature", lists(signatures, permutations), true));
         }
         Sketches::Both { bits, banding } => {
@@ -296,10 +295,11 @@ fn read(
                     .then(|| SketchValue::SimHash(Hashed { hash: hashes.value(row), weights }))
             })
         }
-        Sketches::MinHash { permutations, .. } => {
+        Sketches::MinHash { permutations, banding } => {
             let signatures = column("signature", list_of(permutations))?.as_fixed_size_list().clone();
             Box::new(move |row| {
-                (!signatures.is_null(row)).then(|| SketchValue::MinHash(list(&signatures.value(row))))
+                let two = || TwoSketches::of_signature(&list(&signatures.value(row)), banding);
+                (!signatures.is_null(row)).then(|| SketchValue::Both(two()))
             })
         }
         Sketches::Both { bits, banding } => {

@@ -12,8 +12,8 @@ use simflip::pipeline::Ignored;
 use simflip::search::bands::Banding;
 use simflip::search::psm::FlippedBits;
 use simflip::settings::{
-    BandShape, FARTHEST_JOINED, Generator, Measure, NOISY, PAPER_DISTANCE, Recall, Settings, Sketches,
-    USUAL_BITS, USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY, Verification,
+    FARTHEST_JOINED, Generator, Measure, NOISY, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_BITS,
+    USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY, Verification,
 };
 use simflip::text::FeatureKind;
 use simflip::weight::Weighting;
@@ -405,8 +405,7 @@ impl SearchArgs {
 /// The check that a candidate pair must pass.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// How candidate pairs are verified [default: estimate; edits with --preset noisy, weights for simhash, none for
-    /// minhash]
+    /// How candidate pairs are verified [default: estimate; edits with --preset noisy, weights for simhash]
     #[arg(long, value_enum, help_heading = "Method", hide_short_help = true)]
     verify: Option<VerifyName>,
 
@@ -516,10 +515,8 @@ impl<'a> Given<'a> {
         said: &str,
     ) -> anyhow::Result<Vec<Settings>> {
         let alone = methods.len() == 1;
-        let generators = methods
-            .iter()
-            .map(|&method| self.generator(method, alone))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let generators =
+            methods.iter().map(|&method| self.generator(method)).collect::<anyhow::Result<Vec<_>>>()?;
         let idle =
             methods.iter().zip(&generators).map(|(&method, &generator)| self.idle(generator, method, alone));
         let of_all = idle.reduce(|mut idle, other| {
@@ -543,12 +540,12 @@ impl<'a> Given<'a> {
         self.search.similarity.unwrap_or(usual)
     }
 
-    fn generator(&self, method: MethodName, alone: bool) -> anyhow::Result<Generator> {
+    fn generator(&self, method: MethodName) -> anyhow::Result<Generator> {
         let SearchArgs { search, index, bands, tables, budget, key_bits, .. } = self.search;
         let within = |usual: u32| self.search.distance.unwrap_or(usual);
         let banding = bands.map(|(bands, rows)| Banding { bands, rows });
         let share = self.search.recall.unwrap_or(USUAL_RECALL);
-        if method == MethodName::Both || self.one_bit(method, alone) {
+        if matches!(method, MethodName::Both | MethodName::Minhash) {
             return Ok(match search {
                 None | Some(SearchName::Auto | SearchName::Keys) => Generator::Keys,
                 Some(SearchName::Join) => Generator::Join { distance: within(USUAL_DISTANCE) },
@@ -562,7 +559,7 @@ impl<'a> Given<'a> {
         }
         anyhow::ensure!(
             *search != Some(SearchName::Keys),
-            "--search keys has no effect with --method {}: documents of --method both alone have keys. Drop one of the two",
+            "--search keys has no effect with --method {}: documents of --method both and minhash alone have keys. Drop one of the two",
             name_of(&method)
         );
         let own = method.search();
@@ -574,14 +571,6 @@ impl<'a> Given<'a> {
                 "--search {search} beside --method {own}, which is short for --method simhash --search {own}. Leave one of the two \
                  out, or give --method simhash --search {search}"
             );
-        }
-        if method == MethodName::Minhash {
-            anyhow::ensure!(
-                search.is_none(),
-                "--search has no effect with --method minhash: signatures are always compared in bands. Drop it"
-            );
-            let shape = banding.map_or(BandShape::Recall(share), BandShape::Fixed);
-            return Ok(Generator::Bands { similarity: self.similarity(), shape });
         }
         let published = within(PAPER_DISTANCE);
         let distance = if self.is_published(method) { published } else { within(USUAL_DISTANCE) };
@@ -638,7 +627,7 @@ impl<'a> Given<'a> {
         const SETS: &str = "sets of features are compared without weights. Leave it out, let --verify cosine compare weights, or \
                             give --method simhash";
         let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
-        let keyed = both || one_bit;
+        let keyed = both || method == MethodName::Minhash;
         let psm = matches!(generator, Generator::Psm { .. });
         let probes = psm || matches!(generator, Generator::Dial { .. });
         let no_probes = match generator {
@@ -648,12 +637,10 @@ impl<'a> Given<'a> {
         };
         let verify = self.check.and_then(|check| check.verify);
         let threshold = self.check.is_some_and(|check| check.verify_threshold.is_some());
-        let signed = matches!(generator, Generator::Bands { .. });
-        let weighs = !signed && !keyed || verify == Some(VerifyName::Cosine);
-        let bands = signed || generator == Generator::Keys;
+        let weighs = !keyed || verify == Some(VerifyName::Cosine);
+        let bands = generator == Generator::Keys;
         let whole = matches!(generator, Generator::Psm { flipped_bits: FlippedBits::All { .. }, .. });
         let resembles = keyed
-            || signed
             || matches!(verify, Some(VerifyName::Weights | VerifyName::Jaccard))
             || verify.is_none() && !self.is_published(method);
         let permutations = if one_bit { BITS } else { MINHASH };
@@ -667,14 +654,19 @@ impl<'a> Given<'a> {
             ("index", search.index.is_some(), !psm, PSM),
             ("tables", search.tables.is_some(), !matches!(generator, Generator::Bphs { .. }), BPHS),
             ("similarity", search.similarity.is_some(), !resembles || threshold && !bands, CHECKED),
-            ("permutations", search.permutations.is_some(), !signed, permutations),
+            (
+                "permutations",
+                search.permutations.is_some(),
+                method != MethodName::Minhash || one_bit,
+                permutations,
+            ),
             (
                 "bands",
                 search.bands.is_some(),
                 !bands && !matches!(generator, Generator::HashBands { .. }),
                 BANDED,
             ),
-            ("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES),
+            ("sketch-bytes", search.sketch_bytes.is_some(), !both && !one_bit, BYTES),
             ("preset", search.preset.is_some(), !both, BOTH),
             ("weighting", self.features.weighting.is_some(), !weighs, SETS),
         ];
@@ -706,13 +698,9 @@ impl<'a> Given<'a> {
         refuse(&[("save-frequencies", is_idle)], "with --frequencies", why)?;
         let of_bands = |&method: &MethodName| matches!(method, MethodName::Minhash | MethodName::Both);
         let only_bands = methods.iter().all(of_bands);
-        let has_none = |&method: &MethodName| {
-            let signatures = method == MethodName::Minhash && !self.one_bit(method, methods.len() == 1);
-            signatures || self.is_published(method)
-        };
         let checked = match verify {
             Some(verify) => verify != VerifyName::None,
-            None => !methods.iter().all(has_none),
+            None => !methods.iter().all(|&method| self.is_published(method)),
         };
         let threshold = check.and_then(|check| check.verify_threshold);
         let why = "nothing is checked then. Drop it, or name a check with --verify";
@@ -735,12 +723,12 @@ impl<'a> Given<'a> {
     fn of(&self, method: MethodName, generator: Generator, alone: bool) -> anyhow::Result<Settings> {
         let Self { search, features, check, groups, .. } = self;
         let similarity = self.similarity();
-        let mut settings = match (method, generator, search.preset) {
-            (MethodName::Both, _, Some(PresetName::Noisy)) => Settings::noisy(similarity),
-            (MethodName::Both, _, Some(PresetName::Removable)) => Settings::removable(),
-            (MethodName::Both, ..) => Settings::both(similarity),
+        let mut settings = match (method, search.preset) {
+            (MethodName::Both, Some(PresetName::Noisy)) => Settings::noisy(similarity),
+            (MethodName::Both, Some(PresetName::Removable)) => Settings::removable(),
+            (MethodName::Both, _) => Settings::both(similarity),
             _ if self.one_bit(method, alone) => Settings::one_bit(USUAL_BITS, similarity),
-            (_, Generator::Bands { .. }, _) => Settings::minhash(similarity),
+            (MethodName::Minhash, _) => Settings::minhash(similarity),
             _ if self.is_published(method) => Settings::paper(),
             _ => Settings::simhash(),
         };
@@ -752,8 +740,14 @@ impl<'a> Given<'a> {
         settings.feature_hash = features.hash_or(settings.feature_hash);
         settings.min_features = search.min_features.unwrap_or(settings.min_features);
         settings.sketches = match settings.sketches {
-            Sketches::MinHash { permutations } => {
-                Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations) }
+            Sketches::MinHash { permutations: usual, .. } => {
+                let permutations = search.permutations.unwrap_or(usual);
+                let recall = search.recall.unwrap_or(USUAL_RECALL);
+                let banding = match search.bands {
+                    Some((bands, rows)) => Banding { bands, rows },
+                    None => Banding::choose(permutations, similarity, recall)?,
+                };
+                Sketches::MinHash { permutations, banding }
             }
             Sketches::Both { bits, banding } => {
                 Sketches::Both { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity)? }
@@ -766,13 +760,7 @@ impl<'a> Given<'a> {
         settings.generator = generator;
         settings.verification =
             match check.and_then(|check| check.verify) {
-                // A check of weight vectors is for the others: MinHash has none.
-                Some(VerifyName::Weights | VerifyName::Mismatch)
-                    if matches!(generator, Generator::Bands { .. }) && !alone =>
-                {
-                    Verification::None
-                }
-                // Nor has both, which verifies by its bits; and SimHash has none of those.
+                // Weight vectors are of SimHash alone. The others verify by their bits, which SimHash does not have.
                 Some(
                     VerifyName::Weights | VerifyName::Mismatch | VerifyName::Estimate | VerifyName::None,
                 ) if !alone && !self.judges(method) => settings.verification,
@@ -818,7 +806,7 @@ impl<'a> Given<'a> {
         match self.check.and_then(|check| check.verify) {
             Some(Weights | Mismatch) => !matches!(method, MethodName::Both | MethodName::Minhash),
             Some(Estimate) => matches!(method, MethodName::Both | MethodName::Minhash),
-            Some(Nothing) => method != MethodName::Both,
+            Some(Nothing) => !matches!(method, MethodName::Both | MethodName::Minhash),
             _ => true,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct ReviewArgs {
     seed: u64,
 
     /// How to divide the pairs into bands; the same number is drawn from each [default: distance; similarity
-    /// for minhash and for checked results]
+    /// for checked results]
     #[arg(long, value_enum)]
     by: Option<By>,
 

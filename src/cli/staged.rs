@@ -47,8 +47,7 @@ pub(crate) struct SketchArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Which sketch a document gets: both; minhash, with --sketch-bytes; or bphs, SimHashes that differ in --distance
-    /// bits, 3 at most
+    /// Which sketch a document gets: both; minhash; or bphs, SimHashes that differ in --distance bits, 3 at most
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
 

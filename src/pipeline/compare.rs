@@ -274,9 +274,8 @@ impl GroupMethods<'_> {
         if let Sketches::SimHash { .. } = settings.sketches {
             return self.hamming_recall(settings, &outcome.pairs).map(Some);
         }
-        let similarity = match (settings.verification, settings.generator) {
-            (Verification::Estimate(similarity) | Verification::Jaccard(similarity), _) => similarity,
-            (Verification::None, Generator::Bands { similarity, .. }) => similarity,
+        let similarity = match settings.verification {
+            Verification::Estimate(similarity) | Verification::Jaccard(similarity) => similarity,
             // Of other measures, the run's own estimate of recall is all that there is.
             _ => {
                 return Ok(outcome.recall_estimate.map(|recall_estimate| {
@@ -371,13 +370,17 @@ fn agreement(
     };
     let agreement = |(&(set, ref pairs), sample): (&(u32, Vec<Pair>), &Vec<Pair>)| {
         let members = || (0..runs.len()).filter(move |method| set >> method & 1 == 1);
-        let distance = members().any(has_distance);
+        let has_distance = members().any(has_distance);
         Agreement {
             found_by: members().map(|method| runs[method].result.label.clone()).collect(),
             pairs: pairs.len() as u64,
             examples: sample
                 .iter()
-                .map(|pair| PairSample { others: others(pair), ..shown.pair(pair, distance) })
+                .map(|pair| PairSample {
+                    others: others(pair),
+                    distance: has_distance.then_some(pair.distance),
+                    ..shown.pair(pair)
+                })
                 .collect(),
         }
     };

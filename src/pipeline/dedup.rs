@@ -29,7 +29,7 @@ use simflip_core::dedup::{
 };
 use simflip_core::id::{Cluster, Document, Id};
 use simflip_core::recall_estimate::RecallEstimate;
-use simflip_core::settings::{Measure, Settings};
+use simflip_core::settings::Measure;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -367,7 +367,7 @@ impl Findings {
         check_removed(job, self)?;
         let (shown, samples) = stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| {
             let shown = Shown::fetch(inputs, &job.read_options(), documents);
-            let samples = self.samples(&job.settings, &shown);
+            let samples = self.samples(&shown);
             (shown, samples)
         });
         let report = self.report(job, &shown, samples, stages);
@@ -385,9 +385,8 @@ impl Findings {
     }
 
     /// The sampled pairs and the largest clusters, with the texts of their documents.
-    pub fn samples(&self, settings: &Settings, shown: &Shown) -> Samples {
-        let has_distance = settings.sketches.has_hash();
-        let pairs = self.sample.par_iter().map(|pair| shown.pair(pair, has_distance)).collect();
+    pub fn samples(&self, shown: &Shown) -> Samples {
+        let pairs = self.sample.par_iter().map(|pair| shown.pair(pair)).collect();
         let clusters = self.clusters.largest.iter().map(|large| ClusterSample {
             cluster: large.cluster.to_string(),
             size: large.size,

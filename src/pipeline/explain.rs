@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::evaluate::diff::{Alignment, shortened};
 use crate::features;
 use crate::frequencies;
-use crate::minhash::MinHasher;
 use crate::report::explanation::{
     BOTH, Banded, Both, DifferingBit, ExplainedDocument, Explanation, Methods, PairFigures, PsmTrace,
     index_of_two, index_over, opinion_of_text, opinions, weighed_by, weights_from,
@@ -33,9 +32,9 @@ use simflip_core::edits;
 use simflip_core::id::{Document, Id};
 use simflip_core::internal::{Hashes, Probed};
 use simflip_core::jaccard::SetBits;
-use simflip_core::settings::{Generator, Measure, Recall, Settings};
+use simflip_core::settings::{Measure, Recall, Settings};
 use simflip_core::similarity::{Anchor, ComparedDocument as Shows};
-use simflip_core::sketch::{Facts, Hashed, TwoSketcher};
+use simflip_core::sketch::{Facts, Hashed, TwoSketcher, TwoSketches};
 use std::fs;
 use std::path::Path;
 
@@ -264,11 +263,6 @@ impl Shows for &Weighed<'_> {
         Some(&self.hashed)
     }
 
-    fn signature(&self) -> Option<&[u32]> {
-        // Estimates are those of the bits.
-        None
-    }
-
     fn bits(&self) -> Option<SetBits<'_>> {
         Some(SetBits::by_size(self.bits, self.size()))
     }
@@ -300,9 +294,7 @@ fn explanation(
     let d = distance(hashes[0].hash, hashes[1].hash);
     let overlap = features::overlap(&sides[0].counts, &sides[1].counts);
     let same_text = sides[0].facts.digest == sides[1].facts.digest;
-    let params = methods.minhash.minhash_params().unwrap_or_default();
-    let hasher = MinHasher::new(params)?;
-    let mut both = TwoSketcher::new(&methods.both)?;
+    let (mut both, mut minhash) = (TwoSketcher::new(&methods.both)?, TwoSketcher::new(&methods.minhash)?);
     // MinHash may know features by another hash than SimHash.
     let features = |side: usize, method: &Settings| -> Vec<u64> {
         let ComparedDocument { counts, text, .. } = &sides[side];
@@ -320,11 +312,7 @@ fn explanation(
         own.each_ref().map(|counts| weigher.weights(counts, documents, |feature| frequencies.get(feature)))
     });
     let sketches = [0, 1].map(|side| both.sketch(&features(side, &methods.both)));
-    let signatures = [0, 1].map(|side| {
-        let mut signature = vec![0u32; params.permutations];
-        hasher.sign(&features(side, &methods.minhash), &mut signature);
-        signature
-    });
+    let signed = [0, 1].map(|side| minhash.sketch(&features(side, &methods.minhash)));
     let [weighed, of_both] = [&weights, own_weights.as_ref().unwrap_or(&weights)].map(|weights| {
         [0, 1].map(|side| Weighed {
             digest: sides[side].facts.digest,
@@ -355,7 +343,7 @@ fn explanation(
         distance: d,
         psm: &psm,
         both,
-        banded: banded(&methods.minhash, &signatures)?,
+        banded: banded(&signed),
         jaccard: overlap.jaccard(),
         same_text,
     };
@@ -489,13 +477,12 @@ fn differing_bits(
     bits
 }
 
-/// The numbers of equal bands and equal positions of two signatures; none if the settings use no bands.
-fn banded(minhash: &Settings, [a, b]: &[Vec<u32>; 2]) -> Result<Option<Banded>> {
-    let Generator::Bands { similarity, shape } = minhash.generator else { return Ok(None) };
-    let positions = a.len();
-    let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
-    let banding = shape.banding(positions, similarity)?;
-    let band = |number: usize| number * banding.rows..(number + 1) * banding.rows;
-    let shared = (0..banding.bands).filter(|&number| a[band(number)] == b[band(number)]).count();
-    Ok(Some(Banded { shared, bands: banding.bands, equal, positions }))
+/// The numbers of equal bands and equal positions of two MinHash signatures.
+fn banded([a, b]: &[TwoSketches; 2]) -> Banded {
+    Banded {
+        shared: a.keys.iter().zip(&b.keys).filter(|(a, b)| a == b).count(),
+        bands: a.keys.len(),
+        equal: a.signature().zip(b.signature()).filter(|(a, b)| a == b).count(),
+        positions: a.signature().count(),
+    }
 }

@@ -181,7 +181,7 @@ pub(crate) fn write_pairs(listing: &impl Listing, settings: &Settings, path: &Pa
             b_id: b.id,
             a_url: a.url.unwrap_or_default(),
             b_url: b.url.unwrap_or_default(),
-            distance: settings.sketches.has_hash().then_some(pair.distance),
+            distance: Some(pair.distance),
             similarity: f64::from(pair.similarity),
             kind: pair.kind,
             measure: messages::measure_name(settings, pair.kind),

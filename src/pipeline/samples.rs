@@ -127,14 +127,13 @@ impl Shown {
         DocumentSample { reference: *is_reference, ..sample }
     }
 
-    /// A pair as a report shows it: with the places where its texts differ. `has_distance` is true if the method has
-    /// Hamming distances; without, the report has none.
-    pub fn pair(&self, pair: &Pair, has_distance: bool) -> PairSample {
-        let (of_pair, distance) = (pair.documents(), has_distance.then_some(pair.distance));
+    /// A pair as a report shows it: with the places where its texts differ.
+    pub fn pair(&self, pair: &Pair) -> PairSample {
+        let of_pair = pair.documents();
         // Of very long texts only the beginnings were fetched, so the kind is the pair's own.
         let (samples, texts) =
             (of_pair.map(|document| self.document(document)), of_pair.map(|document| self.text(document)));
-        let sample = PairSample::new(samples, texts, distance, f64::from(pair.similarity));
+        let sample = PairSample::new(samples, texts, Some(pair.distance), f64::from(pair.similarity));
         PairSample { kind: pair.kind, ..sample }
     }
 }

@@ -207,7 +207,7 @@ fn report<T: AsRef<str>>(
         (document, ShownDocument::of_text(name, url, text, outcome.is_reference(document)))
     };
     let shown = Shown(findings.shown().into_iter().map(shown).collect());
-    let samples = findings.samples(&job.settings, &shown);
+    let samples = findings.samples(&shown);
     let (settings, frequencies, created) =
         (job.settings.clone(), job.frequencies.clone(), job.created.clone());
     let as_job = Job { settings, frequencies, created, ..Job::default() };

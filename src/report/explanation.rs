@@ -9,7 +9,7 @@ use crate::evaluate::diff::{Change, WordRun};
 use crate::text::{Difference, FeatureKind};
 use crate::weight::Weighting;
 use serde::Serialize;
-use simflip_core::settings::{Generator, Measure, Settings, Sketches, Verification};
+use simflip_core::settings::{Generator, Measure, Settings, Sketches, USUAL_SIMILARITY, Verification};
 use std::path::Path;
 
 /// The settings of each method by which a pair is explained.
@@ -168,8 +168,8 @@ pub(crate) struct PairFigures<'a> {
     pub psm: &'a PsmTrace,
     /// The comparison by the default method.
     pub both: Both,
-    /// The agreement of MinHash signatures; none if the settings have no bands of them.
-    pub banded: Option<Banded>,
+    /// The agreement of MinHash signatures.
+    pub banded: Banded,
     /// Jaccard similarity of the sets of features, counted.
     pub jaccard: f64,
     /// True if the texts are the same, byte for byte.
@@ -296,20 +296,22 @@ pub(crate) fn opinions(
     };
     all.push(Opinion { by: "psm".to_owned(), near: reached, why: why.clone() + &found });
     all.push(Opinion { by: "bphs".to_owned(), near, why });
-    if let (Generator::Bands { similarity, .. }, Some(banded)) = (methods.minhash.generator, banded) {
-        let Banded { shared, bands, equal, positions } = banded;
-        let estimate = equal as f64 / positions as f64;
-        let bands = counted(bands as u64, "band", "bands");
-        let positions = counted(positions as u64, "position", "positions");
-        all.push(Opinion {
-            by: "minhash".to_owned(),
-            near: shared > 0 && estimate >= similarity,
-            why: format!(
-                "equal are {shared} of {bands} and {equal} of {positions}: estimated {estimate:.3}, counted {jaccard:.3}, \
-                 and {similarity} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal"
-            ),
-        });
-    }
+    let Banded { shared, bands, equal, positions } = banded;
+    let estimate = equal as f64 / positions as f64;
+    let similarity = match methods.minhash.verification {
+        Verification::Estimate(similarity) | Verification::Jaccard(similarity) => similarity,
+        _ => USUAL_SIMILARITY,
+    };
+    let bands = counted(bands as u64, "band", "bands");
+    let positions = counted(positions as u64, "position", "positions");
+    all.push(Opinion {
+        by: "minhash".to_owned(),
+        near: shared > 0 && estimate >= similarity,
+        why: format!(
+            "equal are {shared} of {bands} and {equal} of {positions}: estimated {estimate:.3}, counted {jaccard:.3}, and \
+             {similarity} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal"
+        ),
+    });
     for measure in Measure::VERIFYING {
         let value = measured(measure);
         let own = |verification: Verification| {

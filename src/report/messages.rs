@@ -19,7 +19,7 @@ use simflip_core::jaccard::{largest_exact, largest_odd, standard_error, standard
 use simflip_core::minhash::one_bit;
 use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
 use simflip_core::search::psm::FlippedBits;
-use simflip_core::settings::{BandShape, Generator, Measure, Settings, Sketches, Verification};
+use simflip_core::settings::{Generator, Measure, Settings, Sketches, Verification};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -45,11 +45,10 @@ pub fn meaning(measure: Measure) -> &'static str {
 
 /// The name, in `pairs.csv`, of the measure of a pair's similarity, by the kind of the pair.
 pub fn measure_name(settings: &Settings, kind: PairKind) -> &'static str {
-    match (kind, settings.verification.measure(), settings.sketches) {
-        (PairKind::Exact, ..) => "text",
-        (PairKind::Near, Some(measure), _) => measure.name(),
-        (PairKind::Near, None, Sketches::MinHash { .. }) => "signature-jaccard",
-        (PairKind::Near, None, _) => "hash-cosine",
+    match (kind, settings.verification.measure()) {
+        (PairKind::Exact, _) => "text",
+        (PairKind::Near, Some(measure)) => measure.name(),
+        (PairKind::Near, None) => "hash-cosine",
     }
 }
 
@@ -87,7 +86,6 @@ fn search_words(searched: &Searched) -> &'static str {
         Ran::HashBands { .. } => {
             "bands of hashes; pairs within the distance that agree in no band are not found"
         }
-        Ran::Bands { .. } => "bands of signatures",
         Ran::Keys { .. } => "keys that documents share, hashes of bands of MinHash positions",
         _ => "a search of this version's own",
     }
@@ -106,9 +104,9 @@ pub fn method(
     add("tokenizer", TOKENIZER.to_owned());
     add("min features", settings.min_features.to_string());
     let mut similarity = match settings.sketches {
-        Sketches::MinHash { permutations } => {
+        Sketches::MinHash { permutations, .. } => {
             add("permutations", permutations.to_string());
-            format!("Jaccard coefficient of the documents' sets of {}, estimated", settings.features)
+            String::new()
         }
         Sketches::SimHash { weighting } => {
             add("weighting", weighting.name().to_owned());
@@ -135,12 +133,6 @@ pub fn method(
     if let Some(distance) = settings.generator.distance() {
         add("distance", format!("{distance} of 64 bits"));
     }
-    if let Generator::Bands { similarity, shape } = settings.generator {
-        add("similarity", similarity.to_string());
-        if let BandShape::Recall(recall) = shape {
-            add("recall", recall.to_string());
-        }
-    }
     if let Some(recall) = settings.generator.recall().and_then(|recall| recall.share()) {
         add("recall", recall.to_string());
     }
@@ -159,10 +151,6 @@ pub fn method(
             add("bands", banding.bands.to_string());
             add("bits of a band", banding.rows.to_string());
         }
-        Ran::Bands { banding, .. } => {
-            add("bands", banding.bands.to_string());
-            add("rows", banding.rows.to_string());
-        }
         _ => {}
     }
     add("verify", settings.verification.name().to_owned());
@@ -171,6 +159,10 @@ pub fn method(
     {
         meaning(measure).clone_into(&mut similarity);
         add("verify threshold", threshold.to_string());
+        if let (Measure::Estimate, Sketches::MinHash { permutations, .. }) = (measure, settings.sketches) {
+            let error = (threshold * (1.0 - threshold) / permutations as f64).sqrt();
+            add("standard error there", format!("{error:.3}"));
+        }
         if let (Measure::Estimate, Sketches::OneBit { bits, .. }) = (measure, settings.sketches) {
             let error = one_bit::standard_error(threshold, bits);
             add("standard error there", format!("{error:.3}"));
@@ -248,9 +240,8 @@ pub fn recall(searched: &Searched) -> Option<Recall> {
 /// The probability that a search by band hashes compares a pair, by its Jaccard similarity. None for other searches,
 /// and for band hashes if pairs are verified by another measure than a Jaccard similarity.
 pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
-    let (banding, similarity) = match (searched.ran, settings.generator, settings.verification) {
-        (Ran::Bands { banding, .. }, Generator::Bands { similarity, .. }, _) => (banding, similarity),
-        (Ran::Keys { .. }, _, Verification::Estimate(similarity) | Verification::Jaccard(similarity)) => {
+    let (banding, similarity) = match (searched.ran, settings.verification) {
+        (Ran::Keys { .. }, Verification::Estimate(similarity) | Verification::Jaccard(similarity)) => {
             (settings.sketches.keyed()?.1, similarity)
         }
         _ => return None,
@@ -264,7 +255,6 @@ pub const PERCENT: &str = "% estimated similarity";
 /// A histogram of the scores of generated pairs for each table or band, or one for all.
 pub fn histograms(searched: &Searched) -> Vec<Histogram> {
     let (one, unit) = match searched.ran {
-        Ran::Bands { .. } => ("band", "matching positions"),
         Ran::HashBands { .. } => ("band", "64 − distance"),
         Ran::Keys { .. } => ("band", PERCENT),
         // Documents that share a key were compared by their sketches, and not hashes by their distance.
@@ -541,18 +531,10 @@ pub fn search_warnings(
                 named(examples)
             ));
         }
-        Some(Capped::Bands { skipped, full_bucket, .. })
-            if matches!(searched.ran, Ran::Keys { .. } | Ran::Bphs { .. }) => warnings
-            .push(format!(
-                "{} not compared: where a document shares a band hash with more than {full_bucket} kept documents that are \
-                 not near each other, it was compared with the {full_bucket} likeliest. {TEMPLATE_ADVICE}",
-                counted(*skipped, "pair that shares a band hash was", "pairs that share a band hash were"),
-            )),
-        Some(Capped::Bands { skipped, full_bucket, neighbours, examples }) => warnings.push(format!(
-            "{} not compared, because more than {full_bucket} different documents share it, most likely documents of one template. \
-             Each was compared with its {neighbours} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
-            counted(*skipped, "pair that shares a band was", "pairs that share a band were"),
-            named(examples)
+        Some(Capped::Leaders { skipped, most }) => warnings.push(format!(
+            "{} not compared: where a document shares a band hash with more than {most} kept documents that are not near \
+             each other, it was compared with the {most} likeliest. {TEMPLATE_ADVICE}",
+            counted(*skipped, "pair that shares a band hash was", "pairs that share a band hash were"),
         )),
         _ => {}
     }
@@ -756,12 +738,11 @@ pub fn promise(report: &Report) -> Option<&'static str> {
     const EXACT: &str = "The search was exact: it can find every pair within the distance.";
     let (_, searched) = report.searched()?;
     match (searched.ran, &searched.capped) {
-        (Ran::Join { .. }, Some(Capped::Sampled { .. })) | (Ran::Bphs { .. }, Some(Capped::Bands { .. })) => {
-            Some(
-                "The search was exact except for dense groups of documents of one template (see the warnings): it compared every \
+        (Ran::Join { .. }, Some(Capped::Sampled { .. }))
+        | (Ran::Bphs { .. }, Some(Capped::Leaders { .. })) => Some(
+            "The search was exact except for dense groups of documents of one template (see the warnings): it compared every \
                  other pair within the distance.",
-            )
-        }
+        ),
         (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => Some(EXACT),
         (Ran::HashBands { distance, banding }, _) if (distance as usize) < banding.bands => Some(EXACT),
         _ => None,

@@ -222,7 +222,7 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
         // An exact search lists them.
         (
             settings.all_pairs && settings.sketches.keyed().is_none(),
-            "--all-pairs, unless with --method both, or minhash and --sketch-bytes",
+            "--all-pairs, unless with --method both or minhash",
         ),
         (job.save_frequencies.is_some(), "--save-frequencies"),
     ];

@@ -7,7 +7,7 @@ use crate::pipeline::Ignored;
 use serde::{Deserialize, Serialize};
 use simflip_core::collection::Keeping;
 use simflip_core::edits;
-use simflip_core::settings::{Settings, Sketches};
+use simflip_core::settings::Settings;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -200,10 +200,9 @@ impl Estimate {
     pub fn in_memory(&self, settings: &Settings) -> u64 {
         let keeping = Keeping::of(settings);
         let tables = if keeping == Keeping::Features { FEATURE_TABLES } else { 0 };
-        let kept = match (keeping, settings.sketches) {
-            (Keeping::Features, _) => FEATURE * self.features(),
-            (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
-            (_, Sketches::Both { .. } | Sketches::OneBit { .. }) => {
+        let kept = match keeping {
+            Keeping::Features => FEATURE * self.features(),
+            _ if settings.sketches.keyed().is_some() => {
                 // The words, and a hash of each.
                 let words =
                     if settings.keeps_words() { 1.7 * self.text.min(edits::COMPARED as f64) } else { 0.0 };
@@ -211,12 +210,11 @@ impl Estimate {
             }
             _ => 80.0,
         };
-        // Later, what is joined: order, buckets and edges; of others hashes, or signatures.
-        let joined = match settings.sketches {
-            Sketches::Both { .. } | Sketches::OneBit { .. } => 40.0,
-            Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
+        // Later, what is joined: order, buckets and edges; of others hashes.
+        let joined = match settings.sketches.keyed() {
+            Some(_) => 40.0,
             // Order, buckets and edges, and the keys that follow from hashes.
-            _ => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),
+            None => settings.block_tables().map_or(250.0, |blocks| 80.0 + 4.0 * f64::from(blocks.tables)),
         };
         let read = ROW + self.names + FACTS + kept;
         let documents = |each: f64| (self.documents as f64 * each) as u64;

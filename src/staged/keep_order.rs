@@ -54,7 +54,7 @@ pub fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
         return Err(Error::parameter(
             "all-pairs",
             "true",
-            "sketches of simflip sketch --method both, or of minhash with --sketch-bytes",
+            "sketches of simflip sketch --method both or minhash",
         ));
     }
     let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));

@@ -30,7 +30,7 @@ pub enum Column {
     Features,
     /// 4: lengths of whole texts in bytes.
     Lengths,
-    /// 8: SimHashes; of one-bit MinHash the first word of the bits.
+    /// 8: SimHashes; of MinHash one bit of each of the first 64 positions.
     Hashes,
     /// 8 for each word: the bits that are compared; of a SimHash the weight behind each of its bits, a byte each.
     Bits,
@@ -46,11 +46,9 @@ impl BodyLayout {
     /// The layout for `documents` documents, without a column of shares. `None` if files of sketches cannot have
     /// sketches of these settings.
     pub fn new(settings: &Settings, documents: u64, scored: bool) -> Option<Self> {
-        let (words, bands) = match settings.sketches {
-            Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
-                (bits / 64, banding.bands)
-            }
-            Sketches::SimHash { .. } => (size_of::<QuantisedWeights>() / 8, 0),
+        let (words, bands) = match (settings.sketches, settings.sketches.keyed()) {
+            (_, Some((bits, banding))) => (bits / 64, banding.bands),
+            (Sketches::SimHash { .. }, None) => (size_of::<QuantisedWeights>() / 8, 0),
             _ => return None,
         };
         Some(Self { documents, words, bands, scored, parted: false })

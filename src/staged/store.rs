@@ -35,10 +35,11 @@ pub fn held(settings: &Settings) -> u64 {
 pub fn can_be_joined(settings: &Settings) -> Result<()> {
     Rule::new(settings)?;
     let expected = match (settings.sketches, settings.verification) {
-        (
-            Kind::Both { .. } | Kind::OneBit { .. },
-            Verification::Estimate(_) | Verification::Containment(_),
-        ) => return Ok(()),
+        (sketches, Verification::Estimate(_) | Verification::Containment(_))
+            if sketches.keyed().is_some() =>
+        {
+            return Ok(());
+        }
         (Kind::SimHash { .. }, Verification::None | Verification::Weights(_) | Verification::Mismatch(_)) => {
             if !settings.needs_frequencies() {
                 return Ok(());
@@ -257,7 +258,8 @@ impl<'a> SketchStore<'a> {
         sampled.iter().for_each(|rank| ranks.set(u64::from(rank.number())));
         let loaded = self.load(&ranks)?;
         let threshold = threshold as f32;
-        let doubt = doubt(threshold, self.folder.files[0].layout.words);
+        let forms = self.folder.settings.sketches.forms();
+        let doubt = doubt(threshold, self.folder.files[0].layout.words, forms);
         let is_missed = |sampled: &SampledText<'_>, other: &SampledText<'_>| {
             other.rank < sampled.rank && assignments.is_kept(sampled.rank) && assignments.is_kept(other.rank)
         };

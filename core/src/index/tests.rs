@@ -125,7 +125,6 @@ fn scan(
                     let (bits, hashed) = match &sketch.value {
                         SketchValue::Both(two) => (Some(&two.bits[..]), None),
                         SketchValue::SimHash(hashed) => (None, Some(hashed)),
-                        SketchValue::MinHash(_) => unreachable!("an index of no signatures"),
                     };
                     ShownDocument { digest, features, bits, hashed }
                 });

@@ -30,8 +30,9 @@ use crate::kernel::Level;
 use crate::kernel::minhash::{Affine, BLOCK};
 use fast_similarity::FastSimilarity;
 use serde::{Deserialize, Serialize};
+#[doc(hidden)]
+pub use signatures::Signatures;
 pub(crate) use signatures::hash_positions;
-pub use signatures::{DistinctSignatures, Signatures};
 
 /// The value at every position of the empty set's signature.
 #[doc(hidden)]

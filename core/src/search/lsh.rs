@@ -1,5 +1,5 @@
-//! The LSH index of documents that come and go: which stored documents share a band hash, their key, with this one? For
-//! a list of documents that is whole, [`bands::join`](super::bands::join) answers that. Ours.
+//! The LSH index of documents that come and go: which stored documents share a band hash, their key, with this one?
+//! Ours.
 //!
 //! For each band there is a table from keys to the slots of documents (`search::bucket_table`). The keys are stored in
 //! the tables alone: to find the keys of a slot, all tables have to be read.
@@ -13,8 +13,7 @@ use crate::error::{Error, Result};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// The most documents that a question looks at for one key. A bucket of as many is compared in full by
-/// [`bands::JoinParams::new`](super::bands::JoinParams::new).
+/// The most documents that a question looks at for one key.
 #[doc(hidden)]
 pub const MOST: usize = 256;
 

@@ -14,14 +14,11 @@
 //! # Ok::<(), simflip_core::Error>(())
 //! ```
 //!
-//! [`LshIndex`](super::lsh::LshIndex) is the index of band hashes; a [`Deduper`](crate::Deduper) joins all signatures.
-
-mod join;
+//! [`LshIndex`](super::lsh::LshIndex) is the index of band hashes; a [`Deduper`](crate::Deduper) compares all documents
+//! that share one.
 
 use crate::error::{Error, Result, check_share};
 use crate::minhash::{check_permutations, hash_positions};
-#[doc(hidden)]
-pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 
 /// The shape of the bands of a signature. Positions beyond the last band are in no band: they count only where whole
@@ -134,7 +131,6 @@ impl Banding {
 
     /// The hash of a signature's values in a band, and of the band's number.
     fn key(&self, band: usize, signature: &[u32]) -> u64 {
-        // Label 0 is that of whole signatures.
         hash_positions(band as u64 + 1, &signature[band * self.rows..(band + 1) * self.rows])
     }
 
@@ -165,13 +161,6 @@ impl Banding {
             (t * Self { bands, rows: self.rows }.probability(t) + rb * area) / (rb + 1.0)
         })
     }
-}
-
-/// The fewest of `permutations` positions that must be equal for an estimated similarity of at least `similarity`.
-#[doc(hidden)]
-pub fn min_matches(permutations: usize, similarity: f64) -> usize {
-    // 0.7 · 10 is a little more than 7 in floating point; the fewest are 7 all the same.
-    libm::ceil(similarity.clamp(0.0, 1.0) * permutations as f64 - 1e-9) as usize
 }
 
 #[cfg(test)]
@@ -256,12 +245,6 @@ mod tests {
             assert!(Banding { bands, rows }.check(128).is_err(), "{bands} {rows}");
         }
         assert!(Banding { bands: 16, rows: 8 }.check(128).is_ok());
-    }
-
-    #[test]
-    fn the_fewest_matches_are_not_one_too_many() {
-        assert_eq!(min_matches(10, 0.7), 7);
-        assert_eq!((min_matches(128, 0.8), min_matches(128, 0.0), min_matches(128, 1.0)), (103, 0, 128));
     }
 
     proptest! {

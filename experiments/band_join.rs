@@ -4,14 +4,14 @@
 //! their rows there are equal. Band by band the slots are sorted by the hash of their rows. A bucket is a run of slots
 //! with equal hashes. Slots of a bucket with different rows are not compared there. No table of buckets is kept.
 
-use super::Banding;
-use crate::error::{Error, Result};
-use crate::id::Slot;
-use crate::kernel::Level;
-use crate::minhash::{DistinctSignatures, Signatures};
-use crate::search::{Cost, NearPair};
+use anyhow::{Result, ensure};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+use simflip::hash::fmix64;
+use simflip::minhash::Signatures;
+use simflip::search::NearPair;
+use simflip::search::bands::Banding;
+use simflip::{Document, Id, Slot};
+use simflip_core::internal::Level;
 use std::cmp::Ordering;
 
 /// The number of places of a band's order that are joined before their pairs are put together, so that not all pairs of
@@ -21,12 +21,11 @@ const BATCH: usize = 1 << 13;
 const TASK: usize = 1 << 7;
 
 /// The parameters of a join of signatures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
+#[derive(Clone, Copy, Debug)]
 pub struct JoinParams {
     /// The bands of the signatures. Positions beyond the last band count in the comparison alone.
     pub banding: Banding,
-    /// The fewest equal positions of a pair that is listed. [`min_matches`](super::min_matches) gives them for a
+    /// The fewest equal positions of a pair that is listed. [`min_matches`] gives them for a
     /// Jaccard similarity.
     pub min_matches: usize,
     /// The most signatures of a bucket of which all pairs are compared. Larger buckets are capped.
@@ -49,7 +48,7 @@ impl JoinParams {
 }
 
 /// The counts of one band of a join.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BandStats {
     /// Buckets of two or more distinct signatures.
     pub buckets: u64,
@@ -85,57 +84,65 @@ pub struct Join {
     pub bands: Vec<BandStats>,
 }
 
-impl Join {
-    /// The work of all bands together, counted as that of other searches. Each of [`BandStats::buckets`] counts as a
-    /// probe, a look-up in a table.
-    pub fn cost(&self) -> Cost {
-        let sum = |field: fn(&BandStats) -> u64| self.bands.iter().map(field).sum();
-        Cost { probes: sum(|b| b.buckets), candidates: sum(|b| b.candidates), verified: sum(|b| b.verified) }
+/// The fewest of `permutations` positions that must be equal for an estimated similarity of at least `similarity`.
+pub fn min_matches(permutations: usize, similarity: f64) -> usize {
+    // 0.7 · 10 is a little more than 7 in floating point; the fewest are 7 all the same.
+    (similarity.clamp(0.0, 1.0) * permutations as f64 - 1e-9).ceil() as usize
+}
+
+/// The distinct signatures of a list, in the order of their values, and for each the documents that have it. A slot is
+/// the place of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistinctSignatures {
+    signatures: Signatures,
+    members: Vec<Vec<Document>>,
+}
+
+impl DistinctSignatures {
+    /// The distinct ones of `signatures`, where `signatures.get(i)` is that of the document `i`.
+    ///
+    /// # Errors
+    /// If they have no positions.
+    pub fn new(signatures: &Signatures) -> Result<Self> {
+        let signature = |document: &Document| signatures.get(document.index());
+        let mut order: Vec<Document> = Document::all(signatures.len()).collect();
+        order.par_sort_by(|a, b| signature(a).cmp(signature(b)));
+        let mut own = Self { signatures: Signatures::new(signatures.permutations())?, members: Vec::new() };
+        for same in order.chunk_by(|a, b| signature(a) == signature(b)) {
+            own.signatures.push(signature(&same[0]))?;
+            own.members.push(same.to_vec());
+        }
+        Ok(own)
     }
 
-    /// The sum of [`BandStats::skipped`] over all bands; 0 if no bucket was capped.
-    pub fn skipped(&self) -> u64 {
-        self.bands.iter().map(|b| b.skipped).sum()
+    /// The distinct signatures, by slot.
+    pub fn signatures(&self) -> &Signatures {
+        &self.signatures
+    }
+
+    /// The documents that have the signature of a slot, ascending.
+    pub fn members(&self, slot: Slot) -> &[Document] {
+        &self.members[slot.index()]
+    }
+
+    /// The documents of every slot.
+    pub fn groups(&self) -> &[Vec<Document>] {
+        &self.members
+    }
+
+    /// Number of distinct signatures.
+    pub fn len(&self) -> usize {
+        self.signatures.len()
     }
 }
 
 /// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions. Pairs that
-/// capped buckets alone hold may be missing: see [`JoinParams::neighbours`].
-///
-/// ```
-/// use simflip_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
-/// use simflip_core::search::NearPair;
-/// use simflip_core::search::bands::{BandStats, Banding, Join, JoinParams, join, min_matches};
-///
-/// # fn main() -> simflip_core::Result<()> {
-/// // The features of three documents, the first two of which share 99 of 101.
-/// let feature = |i: u64| simflip_core::hash::feature(&i.to_le_bytes());
-/// let documents: Vec<Vec<u64>> =
-///     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
-///
-/// let hasher = MinHasher::new(MinHashParams::default())?;
-/// let signatures = DistinctSignatures::new(hasher.sign_all(&documents));
-/// let params = JoinParams::new(Banding::choose(128, 0.8, 0.95)?, min_matches(128, 0.8));
-/// let found: Join = join(&signatures, params)?;
-/// let [NearPair { a, b, .. }] = found.pairs[..] else { panic!("one pair") };
-/// let mut documents = [signatures.members(a), signatures.members(b)].concat();
-/// documents.sort_unstable();
-/// assert_eq!(documents, [0, 1].map(simflip_core::id::Document));
-/// let bands: &[BandStats] = &found.bands;
-/// assert!(bands.iter().all(|band| band.skipped == 0));
-/// # Ok(())
-/// # }
-/// ```
-///
-/// The answer does not depend on the number of threads. Documents of equal signatures share a slot and are no pairs of
-/// their own. `K` is the type of the ids of documents or texts.
+/// capped buckets alone hold may be missing: see [`JoinParams::neighbours`]. The answer does not depend on the number of
+/// threads. Documents of equal signatures share a slot and are no pairs of their own.
 ///
 /// # Errors
-/// [`Error::Parameter`] if the bands have no positions or more than a signature has, or if `neighbours` is 0.
-pub fn join<K: Copy + Ord + Send + Sync>(
-    signatures: &DistinctSignatures<K>,
-    params: JoinParams,
-) -> Result<Join> {
+/// If the bands have no positions or more than a signature has, or if `neighbours` is 0.
+pub fn join(signatures: &DistinctSignatures, params: JoinParams) -> Result<Join> {
     join_with(signatures, params, |_| true)
 }
 
@@ -145,16 +152,14 @@ pub fn join<K: Copy + Ord + Send + Sync>(
 ///
 /// # Errors
 /// As [`join`].
-pub fn join_with<K: Copy + Ord + Send + Sync>(
-    distinct: &DistinctSignatures<K>,
+pub fn join_with(
+    distinct: &DistinctSignatures,
     params: JoinParams,
     accept: impl Fn(NearPair) -> bool + Sync,
 ) -> Result<Join> {
     let signatures = distinct.signatures();
     params.banding.check(signatures.permutations())?;
-    if params.neighbours == 0 {
-        return Err(Error::parameter("neighbours", 0, "must be at least 1"));
-    }
+    ensure!(params.neighbours > 0, "a signature is compared with one neighbour at least");
     let sizes: Vec<u32> = distinct.groups().iter().map(|members| members.len() as u32).collect();
     let equal_documents: u64 = sizes.iter().map(|&size| pairs_of(size as usize)).sum();
     let mut joiner = Joiner { sizes, signatures, params, kernel: Level::in_use(), places: Vec::new() };
@@ -205,7 +210,9 @@ impl Joiner<'_> {
     fn sort(&mut self, band: usize) -> (Vec<(u64, u32)>, BandStats) {
         let mut order: Vec<(u64, u32)> = (0..self.signatures.len() as u32)
             .into_par_iter()
-            .map(|slot| (self.params.banding.key(band, self.signatures.get(slot as usize)), slot))
+            .map(|slot| {
+                (self.rows(band, slot).iter().fold(0, |key, &row| fmix64(key ^ u64::from(row))), slot)
+            })
             .collect();
         order.par_sort_unstable();
         let mut stats = BandStats::default();
@@ -300,10 +307,7 @@ fn pairs_of(n: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clusters::Partition;
-    use crate::hash::{SplitMix64, fmix64};
-    use crate::id::{Document, Id};
-    use proptest::prelude::*;
+    use simflip::hash::SplitMix64;
 
     /// Groups of similar signatures of 12 positions: each position is its group's, or one of few others.
     fn documents(n: usize, groups: u64, changed: f64, seed: u64) -> Signatures {
@@ -320,14 +324,8 @@ mod tests {
         signatures
     }
 
-    /// Fewer signatures than this, in fewer groups, of which a smaller share of positions is changed.
-    fn any_documents(most: usize, groups: u64, changed: f64) -> impl Strategy<Value = Signatures> {
-        (0..most, 1..groups, 0.0..changed, any::<u64>())
-            .prop_map(|(n, groups, changed, seed)| documents(n, groups, changed, seed))
-    }
-
     fn clustered(n: usize, groups: u64, changed: f64, seed: u64) -> DistinctSignatures {
-        DistinctSignatures::new(documents(n, groups, changed, seed))
+        DistinctSignatures::new(&documents(n, groups, changed, seed)).unwrap()
     }
 
     fn params(bands: usize, rows: usize, min_matches: usize, neighbours: usize) -> JoinParams {
@@ -341,12 +339,12 @@ mod tests {
         let (mut pairs, m) = (Vec::new(), distinct.signatures().permutations());
         let mut scores = vec![vec![0; m + 1]; bands];
         let signature = |slot: Slot| distinct.signatures().get(slot.index());
-        for a in distinct.slots() {
+        for a in Slot::all(distinct.len()) {
             let documents = distinct.members(a).len() as u64;
             for band in &mut scores {
                 band[m] += documents * (documents - 1) / 2;
             }
-            for b in distinct.slots().skip(a.index() + 1) {
+            for b in Slot::all(distinct.len()).skip(a.index() + 1) {
                 let (x, y) = (signature(a), signature(b));
                 let matches = (0..m).filter(|&i| x[i] == y[i]).count();
                 let shared: Vec<usize> = (0..bands)
@@ -363,89 +361,39 @@ mod tests {
         (pairs, scores)
     }
 
-    proptest! {
-        #[test]
-        fn the_join_is_the_comparison_of_all_pairs(
-            documents in any_documents(120, 8, 1.0),
-            (bands, rows) in (1usize..=12).prop_flat_map(|rows| (1..=12 / rows, Just(rows))), least in 0usize..13,
-        ) {
-            let (distinct, params) = (DistinctSignatures::new(documents), params(bands, rows, least, 1000));
+    #[test]
+    fn the_join_is_the_comparison_of_all_pairs() {
+        for seed in 0..200 {
+            let mut rng = SplitMix64::new(seed);
+            let rows = 1 + rng.below(12) as usize;
+            let params =
+                params(1 + rng.below((12 / rows) as u64) as usize, rows, rng.below(13) as usize, 1000);
+            let distinct = clustered(rng.below(120) as usize, 1 + rng.below(7), rng.unit(), seed);
             let join = join(&distinct, params).unwrap();
             let (pairs, scores) = naive(&distinct, params);
             // Each once, although most pairs share several bands.
-            prop_assert_eq!(&join.pairs, &pairs);
-            prop_assert_eq!(join.bands.iter().map(|b| b.scores.clone()).collect::<Vec<_>>(), scores);
-            prop_assert_eq!(join.skipped(), 0);
-        }
-
-        #[test]
-        fn a_limited_join_says_what_it_skipped(
-            documents in any_documents(150, 4, 0.5), full_bucket in 0usize..60, neighbours in 1usize..40,
-        ) {
-            let distinct = DistinctSignatures::new(documents);
-            let full = join(&distinct, params(4, 3, 6, 1000)).unwrap();
-            let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
-            let limited = join(&distinct, params).unwrap();
-            // Ascending and each once, although limited buckets of several bands hold the same pairs.
-            prop_assert!(limited.pairs.is_sorted_by(|a, b| a < b));
-            prop_assert!(limited.pairs.iter().all(|pair| full.pairs.binary_search(pair).is_ok()));
-            let in_full = full_bucket.max(neighbours + 1);
-            for (limited, full) in limited.bands.iter().zip(&full.bands) {
-                prop_assert_eq!(limited.candidates + limited.skipped, full.candidates);
-                prop_assert!(limited.candidates <= (distinct.len() * in_full) as u64);
-            }
-            // What shares a small bucket in any band is found.
-            let rows = |k: usize, slot: Slot| &distinct.signatures().get(slot.index())[3 * k..3 * k + 3];
-            let size = |k: usize, slot: Slot| distinct.slots().filter(|&s| rows(k, s) == rows(k, slot)).count();
-            for pair in &full.pairs {
-                let small = (0..4).any(|k| rows(k, pair.a) == rows(k, pair.b) && size(k, pair.a) <= in_full);
-                prop_assert!(!small || limited.pairs.binary_search(pair).is_ok(), "{:?}", pair);
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn the_order_of_documents_changes_nothing(
-            documents in any_documents(150, 4, 0.5), shuffle: u64, full_bucket in 0usize..60, neighbours in 1usize..40,
-        ) {
-            let mut order: Vec<usize> = (0..documents.len()).collect();
-            order.sort_unstable_by_key(|&document| fmix64(document as u64 ^ shuffle));
-            let mut shuffled = Signatures::new(12).unwrap();
-            order.iter().for_each(|&document| shuffled.push(documents.get(document)).unwrap());
-            let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
-            let [one, other] = [documents, shuffled].map(|documents| {
-                let distinct = DistinctSignatures::new(documents);
-                let join = join(&distinct, params).unwrap();
-                let signature = |slot: Slot| distinct.signatures().get(slot.index()).to_vec();
-                let pairs: Vec<_> = join.pairs.iter().map(|p| (signature(p.a), signature(p.b))).collect();
-                (pairs, join.bands)
-            });
-            prop_assert_eq!(one, other);
+            assert_eq!(join.pairs, pairs);
+            assert_eq!(join.bands.iter().map(|band| band.scores.clone()).collect::<Vec<_>>(), scores);
+            assert!(join.bands.iter().all(|band| band.skipped == 0));
         }
     }
 
     #[test]
-    fn a_template_of_many_documents_is_joined_in_linear_work_and_stays_connected() {
-        // 20,000 different documents that share the first band; every other position is the template's nine times
-        // in ten, so all of the 2·10⁸ pairs are similar.
-        let mut rng = SplitMix64::new(1);
-        let mut signatures = Signatures::new(64).unwrap();
-        for document in 0..20_000u64 {
-            let mut position = |i: u64| {
-                if i < 4 || i < 63 && rng.below(10) > 0 { i as u32 } else { (document * 64 + i) as u32 + 100 }
-            };
-            signatures.push(&std::array::from_fn::<u32, 64, _>(|i| position(i as u64))).unwrap();
+    fn a_limited_join_says_what_it_skipped() {
+        for seed in 0..100 {
+            let mut rng = SplitMix64::new(seed);
+            let distinct = clustered(rng.below(150) as usize, 1 + rng.below(3), rng.unit() / 2.0, seed);
+            let (full_bucket, neighbours) = (rng.below(60) as usize, 1 + rng.below(39) as usize);
+            let full = join(&distinct, params(4, 3, 6, 1000)).unwrap();
+            let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
+            let limited = join(&distinct, params).unwrap();
+            // Ascending and each once, although limited buckets of several bands hold the same pairs.
+            assert!(limited.pairs.is_sorted_by(|a, b| a < b));
+            assert!(limited.pairs.iter().all(|pair| full.pairs.binary_search(pair).is_ok()));
+            for (limited, full) in limited.bands.iter().zip(&full.bands) {
+                assert_eq!(limited.candidates + limited.skipped, full.candidates);
+            }
         }
-        let distinct = DistinctSignatures::new(signatures);
-        let join = join(&distinct, params(1, 4, 40, 20)).unwrap();
-        assert_eq!(join.bands[0].candidates, 19_980 * 20 + 190);
-        assert_eq!(join.skipped(), 20_000 * 19_999 / 2 - join.cost().candidates);
-        let mut partition = Partition::singletons(distinct.len());
-        join.pairs.iter().for_each(|pair| {
-            partition.join(pair.a, pair.b);
-        });
-        assert!(partition.clusters().iter().map(<[Slot]>::len).eq([20_000]));
     }
 
     #[test]
@@ -458,7 +406,7 @@ mod tests {
             let last = 10_000 + i;
             signatures.push(&[0, 0, own(2), own(3), own(4), own(5), own(6), last]).unwrap();
         }
-        let distinct = DistinctSignatures::new(signatures);
+        let distinct = DistinctSignatures::new(&signatures).unwrap();
         let join = join(&distinct, params(1, 2, 7, 1)).unwrap();
         let documents = |p: &NearPair| [p.a, p.b].map(|slot| distinct.members(slot)[0]);
         let mut pairs: Vec<_> = join.pairs.iter().map(documents).map(|[a, b]| (a.min(b), a.max(b))).collect();
