@@ -137,8 +137,8 @@ impl DistinctSignatures {
 }
 
 /// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions. Pairs that
-/// capped buckets alone hold may be missing: see [`JoinParams::neighbours`]. The answer does not depend on the number of
-/// threads. Documents of equal signatures share a slot and are no pairs of their own.
+/// capped buckets alone hold may be missing: see [`JoinParams::neighbours`]. The answer does not depend on the number
+/// of threads. Documents of equal signatures share a slot and are no pairs of their own.
 ///
 /// # Errors
 /// If the bands have no positions or more than a signature has, or if `neighbours` is 0.

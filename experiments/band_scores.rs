@@ -491,8 +491,8 @@ fn write(
     Ok(())
 }
 
-/// What `simflip dedup` is asked to do what the seed's program does with SimHash: its sketches and bands, and every pair
-/// from the seed's least score on; or, of many, enough to connect each cluster.
+/// What `simflip dedup` is asked to do what the seed's program does with SimHash: its sketches and bands, and every
+/// pair from the seed's least score on; or, of many, enough to connect each cluster.
 fn seed_settings(config: &BandScoresConfig, seed: u64, all_pairs: bool) -> Settings {
     Settings::simhash().with(|settings| {
         settings.features = FeatureKind::Shingles(config.shingle);

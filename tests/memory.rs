@@ -53,8 +53,8 @@ fn report(bytes: &[u8]) -> Value {
     report
 }
 
-/// Settings of a run: both sketches, compared in one way or the other, SimHashes, with a check or none, or MinHash, with
-/// one bit of each position or all of them.
+/// Settings of a run: both sketches, compared in one way or the other, SimHashes, with a check or none, or MinHash,
+/// with one bit of each position or all of them.
 fn settings(kind: u8) -> Settings {
     let generator = Generator::Bphs { distance: 3, tables: None };
     match kind {
