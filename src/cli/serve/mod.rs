@@ -109,7 +109,7 @@ const LINGER: Duration = Duration::from_millis(200);
 const HEAD: usize = 16 << 10;
 
 /// Bytes that are read of a request, or written of an answer, in one go at most.
-const BUFFER: usize = 32 << 10;
+const BUFFER: usize = 48 << 10;
 
 /// The time between two checks whether the log is long enough for a snapshot.
 const LOOK: Duration = Duration::from_millis(500);
