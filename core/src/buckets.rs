@@ -38,6 +38,7 @@ use crate::sketch::Hashed;
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::cell::LazyCell;
 use std::cmp::Ordering;
 
 /// The most leaders of a bucket that a document is compared with, of reference documents and of others each. Where a
@@ -505,8 +506,7 @@ impl Rule {
             }
             let (compared, own, is_open) = (sketches.compared(rank), sketches.two(rank), round.is_open(rank));
             let size = compared.size();
-            let mut anchor = None;
-            let mut compared = Some(compared);
+            let anchor = LazyCell::new(|| self.anchor(compared));
             let mut is_near = false;
             for leaders in [&bucket.reference, &bucket.own] {
                 let candidates = leaders.candidates(rank, band, sketches);
@@ -523,12 +523,8 @@ impl Rule {
                     if self.distance.is_some_and(|most| distance > most) {
                         continue;
                     }
-                    let similarity = sketches.similarity([rank, leader], || {
-                        let anchor = anchor.get_or_insert_with(|| {
-                            compared.take().and_then(|compared| self.anchor(compared))
-                        });
-                        similarity(anchor.as_ref(), &other, distance)
-                    });
+                    let count = || similarity(anchor.as_ref(), &other, distance);
+                    let similarity = sketches.similarity([rank, leader], count);
                     statistics.compared += 1;
                     statistics.similarities.add(similarity);
                     match self.near(similarity, [other.size(), size]) {
@@ -561,15 +557,13 @@ impl Rule {
                 continue;
             }
             let (own, compared) = (sketches.two(document), sketches.compared(document));
-            let (size, mut anchor, mut compared) = (compared.size(), None, Some(compared));
+            let size = compared.size();
+            let anchor = LazyCell::new(|| self.anchor(compared));
             for &leader in &members[..at] {
                 let other = sketches.compared(leader);
                 let distance = (own.hash ^ sketches.two(leader).hash).count_ones();
-                let similarity = sketches.similarity([document, leader], || {
-                    let anchor = anchor
-                        .get_or_insert_with(|| compared.take().and_then(|compared| self.anchor(compared)));
-                    similarity(anchor.as_ref(), &other, distance)
-                });
+                let count = || similarity(anchor.as_ref(), &other, distance);
+                let similarity = sketches.similarity([document, leader], count);
                 if let Some(similarity) = self.near(similarity, [other.size(), size]) {
                     let distance = distance as u8;
                     edges.push(Edge { document, leader, similarity, distance, decides: false });
