@@ -307,7 +307,9 @@ fn pairs_of(n: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use simflip::clusters::Partition;
     use simflip::hash::SplitMix64;
+    use std::collections::BTreeMap;
 
     /// Groups of similar signatures of 12 positions: each position is its group's, or one of few others.
     fn documents(n: usize, groups: u64, changed: f64, seed: u64) -> Signatures {
@@ -390,10 +392,93 @@ mod tests {
             // Ascending and each once, although limited buckets of several bands hold the same pairs.
             assert!(limited.pairs.is_sorted_by(|a, b| a < b));
             assert!(limited.pairs.iter().all(|pair| full.pairs.binary_search(pair).is_ok()));
+            let in_full = full_bucket.max(neighbours + 1);
             for (limited, full) in limited.bands.iter().zip(&full.bands) {
                 assert_eq!(limited.candidates + limited.skipped, full.candidates);
+                assert!(limited.candidates <= (distinct.len() * in_full) as u64);
+            }
+            // What shares a small bucket in any band is found.
+            let rows = |k: usize, slot: Slot| &distinct.signatures().get(slot.index())[3 * k..3 * k + 3];
+            let size = |k: usize, slot: Slot| {
+                Slot::all(distinct.len()).filter(|&other| rows(k, other) == rows(k, slot)).count()
+            };
+            for pair in &full.pairs {
+                let small = (0..4).any(|k| rows(k, pair.a) == rows(k, pair.b) && size(k, pair.a) <= in_full);
+                assert!(!small || limited.pairs.binary_search(pair).is_ok(), "{pair:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_order_of_documents_changes_nothing() {
+        for seed in 0..100 {
+            let mut rng = SplitMix64::new(seed);
+            let (groups, changed) = (1 + rng.below(3), rng.unit() / 2.0);
+            let all = documents(rng.below(150) as usize, groups, changed, seed);
+            let (full_bucket, neighbours) = (rng.below(60) as usize, 1 + rng.below(39) as usize);
+            let mut order: Vec<usize> = (0..all.len()).collect();
+            order.sort_unstable_by_key(|&document| fmix64(document as u64 ^ seed));
+            let mut shuffled = Signatures::new(12).unwrap();
+            order.iter().for_each(|&document| shuffled.push(all.get(document)).unwrap());
+            let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
+            let [one, other] = [all, shuffled].map(|documents| {
+                let distinct = DistinctSignatures::new(&documents).unwrap();
+                let join = join(&distinct, params).unwrap();
+                let signature = |slot: Slot| distinct.signatures().get(slot.index()).to_vec();
+                let pairs: Vec<_> = join.pairs.iter().map(|p| (signature(p.a), signature(p.b))).collect();
+                (pairs, join.bands)
+            });
+            assert_eq!(one, other);
+        }
+    }
+
+    #[test]
+    fn equal_signatures_share_a_slot() {
+        for seed in 0..200 {
+            let mut rng = SplitMix64::new(seed);
+            let m = 1 + rng.below(3) as usize;
+            let mut signatures = Signatures::new(m).unwrap();
+            for _ in 0..rng.below(60) {
+                let signature: Vec<u32> = (0..m).map(|_| rng.below(3) as u32).collect();
+                signatures.push(&signature).unwrap();
+            }
+            let mut naive: BTreeMap<&[u32], Vec<Document>> = BTreeMap::new();
+            for document in Document::all(signatures.len()) {
+                naive.entry(signatures.get(document.index())).or_default().push(document);
+            }
+            let distinct = DistinctSignatures::new(&signatures).unwrap();
+            let of = |slot: Slot| (distinct.signatures().get(slot.index()), distinct.members(slot).to_vec());
+            assert!(Slot::all(distinct.len()).map(of).eq(naive));
+        }
+    }
+
+    #[test]
+    fn the_fewest_matches_are_not_one_too_many() {
+        assert_eq!(min_matches(10, 0.7), 7);
+        assert_eq!((min_matches(128, 0.8), min_matches(128, 0.0), min_matches(128, 1.0)), (103, 0, 128));
+    }
+
+    #[test]
+    fn a_template_of_many_documents_is_joined_in_linear_work_and_stays_connected() {
+        // 20,000 different documents that share the first band; every other position is the template's nine times
+        // in ten, so all of the 2·10⁸ pairs are similar.
+        let mut rng = SplitMix64::new(1);
+        let mut signatures = Signatures::new(64).unwrap();
+        for document in 0..20_000u64 {
+            let mut position = |i: u64| {
+                if i < 4 || i < 63 && rng.below(10) > 0 { i as u32 } else { (document * 64 + i) as u32 + 100 }
+            };
+            signatures.push(&std::array::from_fn::<u32, 64, _>(|i| position(i as u64))).unwrap();
+        }
+        let distinct = DistinctSignatures::new(&signatures).unwrap();
+        let join = join(&distinct, params(1, 4, 40, 20)).unwrap();
+        assert_eq!(join.bands[0].candidates, 19_980 * 20 + 190);
+        assert_eq!(join.bands[0].skipped, 20_000 * 19_999 / 2 - join.bands[0].candidates);
+        let mut partition = Partition::singletons(distinct.len());
+        join.pairs.iter().for_each(|pair| {
+            partition.join(pair.a, pair.b);
+        });
+        assert!(partition.clusters().iter().map(<[Slot]>::len).eq([20_000]));
     }
 
     #[test]

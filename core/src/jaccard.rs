@@ -92,19 +92,10 @@ impl<'a> SetBits<'a> {
         let (first, second) = self.words.split_at(self.words.len() / 2);
         match self.form() {
             Form::Few => (head(&self.odd()), Head::default()),
-            Form::Values => (self.bits_of_values(), Head::default()),
+            Form::Values => (one_bit::pack_first(values(self.words)), Head::default()),
             Form::Minima => (head(self.words), head(second)),
             Form::Twice | Form::Half => (head(first), head(second)),
         }
-    }
-
-    /// One bit of each of the first values. Equal values have equal bits.
-    fn bits_of_values(&self) -> Head {
-        let (mut values, mut bits) = ([0; 8 * size_of::<Head>()], Head::default());
-        let all = self.words.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);
-        values.iter_mut().zip(all).for_each(|(to, value)| *to = value);
-        one_bit::pack(&values, &mut bits);
-        bits
     }
 
     /// 32 bits of the hash of each of a few elements, ascending.
@@ -264,6 +255,11 @@ pub fn estimate(a: SetBits<'_>, b: SetBits<'_>) -> f32 {
         (Form::Values, _) | (_, Form::Values) => 0.0,
     };
     at_most(estimate, sizes)
+}
+
+/// The MinHash values that stand in words, two to a word.
+pub(crate) fn values(words: &[u64]) -> impl Iterator<Item = u32> {
+    words.iter().flat_map(|&word| [word as u32, (word >> 32) as u32])
 }
 
 /// Counts the positions at which two lists of values are equal, which have two values to a word.
@@ -433,15 +429,15 @@ fn variance(forms: [Form; 2], words: usize, sum: f64, similarity: f64) -> f64 {
         [Form::Twice, Form::Twice] => odd() / 2.0,
         [Form::Half, Form::Half] => odd() * half() / (odd() + half()),
         [Form::Minima, Form::Minima] => minima(words * WORD),
-        [Form::Values, Form::Values] => of_values(similarity, words),
+        [Form::Values, Form::Values] => standard_error_of_values(similarity, 2 * words).powi(2),
         [Form::Half, Form::Minima] | [Form::Minima, Form::Half] => half(),
         _ => odd(),
     }
 }
 
-/// The variance of the share of equal values, of two lists of `words` words: J · (1 − J) / values.
-fn of_values(similarity: f64, words: usize) -> f64 {
-    similarity * (1.0 - similarity) / (2 * words) as f64
+/// The standard error of [`estimate`] by [`Forms::Values`], from `positions` values: √(J · (1 − J) / positions).
+pub fn standard_error_of_values(similarity: f64, positions: usize) -> f64 {
+    (similarity * (1.0 - similarity) / positions as f64).sqrt()
 }
 
 /// The largest standard error of [`estimate`] for sets of any size, with `words` words of bits of these forms and this
@@ -450,7 +446,7 @@ pub(crate) fn largest_error(similarity: f64, words: usize, forms: Forms) -> f64 
     let bits = words * WORD;
     let [small, _] = largest_odd(bits);
     match (forms, small) {
-        (Forms::Values, _) => of_values(similarity, words).sqrt(),
+        (Forms::Values, _) => standard_error_of_values(similarity, 2 * words),
         (Forms::Minima, _) | (_, 0) => one_bit::standard_error(similarity, bits),
         _ => standard_error_between(similarity, bits).max(one_bit::standard_error(similarity, bits / 2)),
     }

@@ -23,7 +23,7 @@
 use crate::edits;
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
-use crate::jaccard::BitSketcher;
+use crate::jaccard::{self, BitSketcher};
 use crate::lists::sorted_hashes;
 use crate::minhash::{Family, MinHashParams, MinHasher, one_bit};
 use crate::search::bands::Banding;
@@ -125,19 +125,17 @@ pub struct TwoSketches {
 impl TwoSketches {
     /// The sketch of a MinHash signature, without an extra list.
     pub fn of_signature(signature: &[u32], banding: Banding) -> Self {
-        let (mut first, mut hash) = ([0; 64], [0]);
-        first.iter_mut().zip(signature).for_each(|(to, &value)| *to = value);
-        one_bit::pack(&first, &mut hash);
+        let [hash] = one_bit::pack_first(signature.iter().copied());
         let bits = signature
             .chunks(2)
             .map(|pair| pair.iter().rev().fold(0, |word, &value| word << 32 | u64::from(value)));
         let keys = banding.keys(signature).collect();
-        Self { hash: hash[0], bits: bits.collect(), keys, extra: Vec::new() }
+        Self { hash, bits: bits.collect(), keys, extra: Vec::new() }
     }
 
     /// The MinHash signature of which [`of_signature`](Self::of_signature) made the sketch.
     pub fn signature(&self) -> impl Iterator<Item = u32> {
-        self.bits.iter().flat_map(|&word| [word as u32, (word >> 32) as u32])
+        jaccard::values(&self.bits)
     }
 }
 

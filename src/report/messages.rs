@@ -15,7 +15,9 @@ use simflip_core::dedup::{
     Capped, Cohesion, Lost, MeasuredRecall, Outcome, PairKind, Ran, Scores, Searched, Verified,
 };
 use simflip_core::id::{Cluster, Document};
-use simflip_core::jaccard::{largest_exact, largest_odd, standard_error, standard_error_between};
+use simflip_core::jaccard::{
+    largest_exact, largest_odd, standard_error, standard_error_between, standard_error_of_values,
+};
 use simflip_core::minhash::one_bit;
 use simflip_core::recall_estimate::{Estimated, Lower, RecallEstimate};
 use simflip_core::search::psm::FlippedBits;
@@ -160,7 +162,7 @@ pub fn method(
         meaning(measure).clone_into(&mut similarity);
         add("verify threshold", threshold.to_string());
         if let (Measure::Estimate, Sketches::MinHash { permutations, .. }) = (measure, settings.sketches) {
-            let error = (threshold * (1.0 - threshold) / permutations as f64).sqrt();
+            let error = standard_error_of_values(threshold, permutations);
             add("standard error there", format!("{error:.3}"));
         }
         if let (Measure::Estimate, Sketches::OneBit { bits, .. }) = (measure, settings.sketches) {

@@ -16,6 +16,15 @@ pub fn pack(signature: &[u32], bits: &mut [u64]) {
     Level::in_use().pack_mixed(signature, bits);
 }
 
+/// One bit of each of the first values of a signature, as [`pack`] gives them. Positions that a shorter signature does
+/// not have count as 0.
+pub(crate) fn pack_first<const WORDS: usize>(signature: impl IntoIterator<Item = u32>) -> [u64; WORDS] {
+    let (mut first, mut bits) = ([[0; WORD]; WORDS], [0; WORDS]);
+    first.as_flattened_mut().iter_mut().zip(signature).for_each(|(to, value)| *to = value);
+    pack(first.as_flattened(), &mut bits);
+    bits
+}
+
 /// The Jaccard similarity, 0 to 1, that the packed bits of two signatures of one length estimate. It is 0 without bits.
 #[inline]
 pub fn estimate(a: &[u64], b: &[u64]) -> f32 {
